@@ -10,7 +10,7 @@
 
 namespace dcp {
 
-// nullopt on overflow.
+// Returns nullopt on overflow.
 template <class T>
 constexpr std::optional<T> checked_add(T a, T b) {
   T r{};
@@ -22,7 +22,7 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional<T>(r);
 }
 
-// a + b, a * b; throws number_overflow naming `place`.
+// a + b and a * b; they throw number_overflow at `place`.
 uint64_t add_or_fail(uint64_t a, uint64_t b, const Place& place);
 uint64_t mul_or_fail(uint64_t a, uint64_t b, const Place& place);
 

@@ -37,8 +37,8 @@ class CrcField {
     return product;
   }
 
-  // a * x^(8 * bytes): what `bytes` further zero bytes make of a CRC register. At most eight products, one for each non-zero byte of
-  // the count: 4 of them reach 4 GiB.
+  // a * x^(8 * bytes): what `bytes` further zero bytes make of a CRC register. At most eight products, one for each non-zero byte of the
+  // count; counts below 4 GiB have 4 bytes.
   static W shift(W a, uint64_t bytes) {
     for (size_t digit = 0; bytes != 0 && a != 0; ++digit, bytes >>= 8) {
       if ((bytes & 255) != 0) a = multiply(a, kPowers[digit][bytes & 255]);

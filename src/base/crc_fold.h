@@ -21,7 +21,7 @@ struct FoldKey {
   uint64_t lo = 0, hi = 0;  // of the first and of the last 8 bytes
 };
 
-// The keys of a step of a given distance: to the next 16 bytes, or over all registers.
+// Keys by the distance of a step in bytes: to the next 16 bytes, or past all registers.
 struct FoldKeys {
   FoldKey by_16, by_64, by_128, by_256;
 };
@@ -43,7 +43,7 @@ constexpr FoldKeys fold_keys() {
 inline constexpr size_t kFolded = 16;
 using Fold = size_t (*)(const FoldKeys& keys, Bytes bytes, std::byte* out);
 
-// The best for this processor; and all of them, best first.
+// The fastest that runs on this processor. all_folds() lists all of them, fastest first.
 Fold best_fold();
 struct NamedFold {
   const char* name;

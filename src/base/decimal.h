@@ -18,7 +18,7 @@ std::optional<Number> decimal(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
 }
 
-// As Python prints a float: the fewest digits that are read back as the same number, 0.0003 and 1e-05. Finite numbers only.
+// Formats a finite number as Python prints a float: the fewest digits that are read back as the same number, such as 0.0003 or 1e-05.
 template <std::floating_point Number>
 std::string python_float(Number number) {
   char text[64];

@@ -26,7 +26,7 @@ void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes, Cache cache) {
   while (done < bytes.size()) {
     const Bytes rest = bytes.subspan(done);
     const size_t n = cache == Cache::kPass ? io.write_past_cache(file, offset + done, rest) : io.write(file, offset + done, rest);
-    if (n == 0) {  // neither progress nor an error: asking again would never end
+    if (n == 0) {  // neither progress nor an error: a retry could loop forever
       fail(ProblemId::io_write, Place{.path = io.name_of(file), .offset = offset + done}, "0 bytes written",
            std::to_string(bytes.size() - done) + " bytes");
     }

@@ -42,7 +42,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// The process's group below the mount of one controller: "0::/a/b" is of version 2, "4:memory:/a/b" of version 1.
+// The process's control group below the mount of one controller: version 2 writes "0::/a/b", version 1 "4:memory:/a/b".
 struct Group {
   std::string mount, path;
 };
@@ -60,7 +60,7 @@ std::vector<Group> groups_of(std::string_view text, const std::string& mount, st
   return groups;
 }
 
-// Calls `look` with the group's folder and those above it. In a container the path may be the host's, so that only the mount itself is there.
+// Calls `look` with the group's folder and those above it. In a container the path may be the host's; then only the mount itself exists.
 template <class Look>
 void for_group_and_above(const Group& group, const Look& look) {
   for (std::string path = group.path == "/" ? "" : group.path;; path.resize(path.rfind('/'))) {
@@ -91,7 +91,7 @@ std::optional<uint64_t> limit_of(decltype(RLIMIT_NOFILE) what) {
 }
 
 unsigned usable_cores(unsigned cores) {
-  // The mask is as long as the kernel's, which is more than cpu_set_t on the largest machines.
+  // The mask must be as long as the kernel's, which is longer than cpu_set_t on the largest machines.
   for (size_t n = 1024; n <= (1u << 20); n *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(n), [](cpu_set_t* s) { CPU_FREE(s); });
     if (set && ::sched_getaffinity(0, CPU_ALLOC_SIZE(n), set.get()) == 0)
@@ -100,7 +100,7 @@ unsigned usable_cores(unsigned cores) {
   return cores;
 }
 
-// Of the last mount whose point leads to `path`.
+// The type of the innermost mount that holds `path`; of several at one point, the last one.
 std::string file_system_of(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
   if (!real) return "";
@@ -122,7 +122,7 @@ std::string file_system_of(const std::string& path) {
   return type;
 }
 
-// A file in the folder, with its name, until this is destroyed.
+// A file in the folder that is removed when this is destroyed.
 class Trial {
  public:
   Trial(int folder, const std::string& name) : folder_(folder), name_(name) {

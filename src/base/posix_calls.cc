@@ -24,7 +24,7 @@ int fail_with(int error) {
   return -1;
 }
 
-// The flag came with Linux 6.14, whose first releases had faults in it; 6.18 is the first with it that is cared for over years.
+// The flag came with Linux 6.14, where it was buggy at first; 6.18 is the first long-term release that has it.
 bool is_trusted_kernel() {
   static const bool trusted = [] {
     utsname system{};
@@ -35,8 +35,8 @@ bool is_trusted_kernel() {
   return trusted;
 }
 
-// One step of the walk: the folder `name` in `parent`. O_PATH with O_NOFOLLOW opens a link itself, so what was opened is looked at
-// afterwards and nothing can be swapped in between.
+// One step of the walk: the folder `name` in `parent`. O_PATH with O_NOFOLLOW opens a link itself, so the descriptor is checked after
+// opening, and nothing can be swapped in between.
 Fd open_folder(int parent, const std::string& name) {
   Fd folder(retry([&] { return ::openat(parent, name.c_str(), kFolderFlags); }));
   if (!folder) return folder;
@@ -57,7 +57,7 @@ std::optional<std::string> read_link(int folder, const std::string& name) {
 }
 
 // The Hugging Face cache keeps files as `blobs/HASH` and shows them as `snapshots/REVISION/NAME -> ../../blobs/HASH`, with one more `../`
-// for each folder in NAME. Nothing but that form is followed: `..` steps are not links, and `blobs` and HASH must not be links.
+// for each folder in NAME. No other form is followed: `..` steps are not links, and `blobs` and HASH must not be links.
 int open_cache_link(int folder, const std::string& name) {
   const std::optional<std::string> target = read_link(folder, name);
   if (!target) return fail_with(ELOOP);
@@ -112,8 +112,8 @@ bool is_in_group(gid_t group) {
   return ::getgroups(count, groups.data()) >= 0 && std::ranges::find(groups, group) != groups.end();
 }
 
-// link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links, get a
-// look before the rename: the lock of the output keeps out a concurrent dcpctl in between.
+// link(2) never replaces, so a file appears under its new name whole or not at all. For folders, and on file systems without hard links,
+// the target is checked before the rename: the output's lock keeps out a concurrent dcpctl in between.
 int rename_new_by_link(int folder, const std::string& from, const std::string& to) {
   struct stat status{};
   if (::fstatat(folder, from.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
@@ -126,8 +126,8 @@ int rename_new_by_link(int folder, const std::string& from, const std::string& t
   return ::renameat(folder, from.c_str(), folder, to.c_str());
 }
 
-// AT_EMPTY_PATH would say the same without /proc, to privileged processes only. (No string: once an output is complete, no memory is asked
-// for.)
+// AT_EMPTY_PATH would do the same without /proc, but for privileged processes only. The path is not a std::string, because nothing is
+// allocated once an output is complete.
 int link_open(int file, int folder, const std::string& name) {
   char self[32];
   std::snprintf(self, sizeof self, "/proc/self/fd/%d", file);

@@ -1,5 +1,5 @@
-// System calls that newer kernels and some file systems lack, each with its replacement. For code that makes system calls itself: posix_io,
-// the sandbox, the door of the store.
+// System calls that older kernels and some file systems lack, each with its replacement. For code that makes system calls itself: posix_io,
+// the sandbox, ranks/door.
 //
 // They use errno like the calls they wrap: -1 and errno on failure, otherwise a descriptor or 0.
 #pragma once
@@ -44,8 +44,8 @@ auto retry(Call call) {
 // Opening a FIFO for reading without O_NONBLOCK waits for a writer, and a terminal must not become ours.
 int read_flags();
 
-// `name` beneath the folder `root`, for reading. `name` is clean: relative, no empty component, no "." and no "..".
-// ELOOP: a link on the way (by_walk: one that is not of the Hugging Face cache's form).
+// Opens `name` beneath the folder `root` for reading. `name` is clean: relative, no empty component, no "." and no "..". ELOOP: a link on
+// the way (by_walk: one that is not of the Hugging Face cache's form).
 int open_beneath_by_kernel(int root, const std::string& name);  // openat2; ENOSYS before Linux 5.6, EPERM under old seccomp filters
 int open_beneath_by_walk(int root, const std::string& name);    // component by component; follows a final cache link
 

@@ -60,7 +60,7 @@ FileFacts facts_of(const struct stat& status) {
 std::vector<DirEntry> entries_of(Fd fd, const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
   if (!dir) io_fail(ProblemId::io_list, folder, errno);
-  fd.release();  // it is the stream's
+  fd.release();  // the stream owns it now
   std::vector<DirEntry> entries;
   for (;;) {
     errno = 0;  // the only way to tell the end from an error

@@ -35,7 +35,7 @@ std::string joined(const std::string& root, std::string_view name) {
   return root + (root.ends_with('/') ? "" : "/") + std::string(name);
 }
 
-// `name` without empty and "." components, which mean nothing. What could lead out of `root` is refused rather than cleaned.
+// `name` without empty and "." components, which mean nothing. A name that could lead out of `root` is refused rather than cleaned.
 std::string clean_name(const std::string& root, std::string_view name) {
   constexpr uint64_t kCap = Limits{}.name_bytes;
   if (name.size() > kCap) {
@@ -63,13 +63,13 @@ int open_without_links(int root, const std::string& name) {
   return decided ? fd : posix::open_beneath_by_walk(root, name);
 }
 
-// What an ordinary user may still write. A file system that reports no size at all (ramfs, some network ones) does not know.
+// The space that an ordinary user may still write. A file system that reports no size at all (ramfs, some network ones) does not know.
 std::optional<uint64_t> free_bytes_of(const struct statvfs& fs) {
   if (fs.f_blocks == 0) return std::nullopt;
   return uint64_t{fs.f_bavail} * fs.f_frsize;
 }
 
-// For file systems that cannot reserve: the best that can be said beforehand. `allocated_bytes` are the file's own already.
+// The best check beforehand on file systems that cannot reserve space. `allocated_bytes` already belong to the file.
 void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t allocated_bytes) {
   struct statvfs fs{};
   if (::fstatvfs(fd, &fs) != 0 || bytes <= allocated_bytes) return;
@@ -82,7 +82,7 @@ void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t 
 
 constexpr int kWriteFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
-// A page that several small writes share would go to the medium once for each.
+// Smaller writes use the cache: a page that several of them share would be written to the medium once for each.
 constexpr size_t kMinPastCache = 256 * kKiB;
 
 [[noreturn]] void fail_open(const std::string& path, int error) {
@@ -96,12 +96,12 @@ std::optional<Handle> absent_or_fail(const std::string& path, int error) {
   fail_open(path, error);
 }
 
-// For what an O_PATH descriptor cannot do.
+// For calls that an O_PATH descriptor does not allow.
 Fd reopened(Handle folder) {
   return Fd(retry([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
 }
 
-// What reads. Descriptors keep the names under which they were opened, for messages.
+// The reading half of Io. It keeps the names under which descriptors were opened, for messages.
 class PosixReading : public Io {
  public:
   Handle open_read(const std::string& path) override {
@@ -155,7 +155,7 @@ class PosixReading : public Io {
     return entries_of(std::move(fd), folder);
   }
 
-  // A handle of a folder is an O_PATH descriptor: a folder may be ours to write into and not to read.
+  // A folder's handle is an O_PATH descriptor: we may be allowed to write into a folder that we may not read.
   Handle open_folder(const std::string& path) override {
     Fd fd(retry([&] { return ::open(path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
     if (!fd) io_fail(ProblemId::io_open, path.empty() ? "." : path, errno);
@@ -186,7 +186,7 @@ class PosixReading : public Io {
     return entries_of(std::move(fd), name_of(folder));
   }
 
-  // Errors of close(2) are not looked at: whatever must last was synced before.
+  // Errors of close(2) are ignored: everything that must last was synced before.
   void close(Handle file) override {
     {
       const std::lock_guard lock(mutex_);
@@ -221,7 +221,7 @@ class PosixReading : public Io {
     return keep(std::move(fd), path);
   }
 
-  // output_exists says all by itself.
+  // output_exists does not take the system's text: its own says everything.
   [[noreturn]] void fail_in(ProblemId id, Handle folder, const std::string& name, int error) {
     Place place{.path = joined(name_of(folder), name)};
     if (id == ProblemId::output_exists) fail(id, std::move(place));
@@ -255,15 +255,16 @@ class PosixIo final : public PosixReading {
     if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) io_fail(ProblemId::io_create, folder, errno);
   }
 
-  // Readable as well, so that what was written can be checked. Never truncated: a concurrent dcpctl may be writing, which only the lock tells.
+  // Readable as well, so that what was written can be checked. Never truncated: a concurrent dcpctl may be writing to it, and only the lock
+  // can tell.
   Handle create(Handle folder, const std::string& name) override {
-    const std::string path = joined(name_of(folder), name);  // before there is a file that a lack of memory would leave behind
+    const std::string path = joined(name_of(folder), name);  // allocated first: out of memory must not leave the file behind
     Fd fd(retry([&] { return ::openat(folder, name.c_str(), kWriteFlags | O_CREAT | O_EXCL, 0666); }));
     if (!fd) fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
     try {
       return keep(std::move(fd), path);
     } catch (...) {
-      ::unlinkat(folder, name.c_str(), 0);  // nobody else knows that it is there
+      ::unlinkat(folder, name.c_str(), 0);  // nobody else knows that it exists
       throw;
     }
   }
@@ -290,7 +291,7 @@ class PosixIo final : public PosixReading {
     if (bytes.size() < kMinPastCache || !passes_cache_.load(std::memory_order_relaxed)) return write(file, offset, bytes);
     const ssize_t n = retry([&] { return posix::pwrite_past_cache(file, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (n >= 0) return static_cast<size_t>(n);
-    // A file system that cannot, or an error that the ordinary way meets again.
+    // Either this file system cannot do it, or the ordinary write will meet the same error.
     passes_cache_.store(false, std::memory_order_relaxed);
     return write(file, offset, bytes);
   }
@@ -327,7 +328,7 @@ class PosixIo final : public PosixReading {
       fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
   }
 
-  // Who is not in the folder's group would take from it what gives the group to its files.
+  // A user outside the folder's group would clear its set-group-ID bit, which gives the group to new files.
   std::optional<uint32_t> make_private(Handle folder) override {
     const Fd fd = reopened(folder);
     struct stat was{};
@@ -352,7 +353,8 @@ class PosixIo final : public PosixReading {
     fail_in(ProblemId::io_rename, folder, from, errno);
   }
 
-  // No hard links, no /proc, or the file has no name left: who asks then takes another way, and hears of what is wrong there.
+  // False if there are no hard links, no /proc, or the file has no name left: the caller then takes another way, which reports what is
+  // wrong.
   bool link(Handle file, Handle folder, const std::string& name) override {
     if (posix::link_open(file, folder, name) == 0) return true;
     if (errno == EEXIST) fail_in(ProblemId::output_exists, folder, name, errno);

@@ -18,7 +18,7 @@ std::string seconds(uint64_t ns);                        // "1.23 s"
 std::string duration(uint64_t ns);                       // "1.84 s", "310 ms", "12.3 us"
 std::string hex(uint64_t number, size_t digits);         // "00af": at least so many digits
 std::string shape_text(std::span<const int64_t> shape);  // "[4, 8]"
-// The first of them, escaped: "a, b and 7 more".
+// The first `max` names, escaped: "a, b and 7 more".
 std::string list_of(const std::vector<std::string>& names, size_t max = 8);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// What checkpoints are read from, as an interface: a disk, an object store, memory. Nothing here assumes a disk: a folder is only a prefix of
+// The source of checkpoints, as an interface: a disk, an object store, memory. Nothing here assumes a disk: a folder is only a prefix of
 // names, without a handle, an owner or a number.
 //
 // Every failure is an Error of the io_* family with the path and the system's text. Handles are small integers owned by the store.
@@ -28,7 +28,7 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
-// A store that is not a disk knows the first two or three.
+// A store that is not a disk fills in only the first two or three.
 struct FileFacts {
   uint64_t bytes = 0;
   FileKind kind = FileKind::kOther;

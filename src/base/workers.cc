@@ -17,8 +17,8 @@
 namespace dcp {
 namespace {
 
-// Deals out ordinals and keeps the lowest failure. Under one lock, so that an ordinal once dealt always runs: every ordinal below a
-// failed one has then been dealt before it and is finished before anything is reported.
+// Deals out ordinals and keeps the lowest failure. One lock covers both, so an ordinal that was dealt always runs: all ordinals below a
+// failed one were dealt before it, and finish before anything is reported.
 class Dealer {
  public:
   Dealer(uint64_t count, const StopFlag& stop) : count_(count), stop_(stop) {}
@@ -69,7 +69,7 @@ void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop,
     try {
       for (unsigned worker = 1; worker < useful; ++worker) threads.emplace_back(work, worker);
     } catch (const std::system_error&) {
-      // The machine gives no more threads (a process limit of a login node): the work is done by those there are.
+      // No more threads can be started (login nodes limit processes): the ones that exist do the work.
     }
     work(0);
   }  // joins

@@ -9,15 +9,15 @@ namespace dcp {
 // The output being written; the old output, moved aside; the writer's lock.
 inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-old", kLock = ".dcpctl-lock";
 
-// The name of something that dcpctl works on, or has moved aside.
+// Whether something of this name is being written, or was moved aside, by dcpctl.
 bool is_working_name(std::string_view name);
 
-// NAME of a path `NAME://...`, which belongs to the store of this name; "" of a path on disk.
+// NAME for a path `NAME://...`, which belongs to the store of this name; "" for a path on disk.
 std::string_view scheme_of(std::string_view path);
-// What a path keeps whatever is taken off its end: `NAME://`, or '/'.
+// The length of the root, which is never stripped from a path: `NAME://`, or '/'.
 size_t root_bytes(std::string_view path);
 
-// A root stays as it is.
+// Leaves a root as it is.
 std::string without_trailing_slashes(std::string path);
 
 // The parent of `path` (without a trailing '/'): its text up to the last component, "." if there is only one. Purely textual: links and
@@ -30,7 +30,7 @@ struct SplitPath {
 };
 SplitPath split_path(const std::string& path);
 
-// The working name beside `path` (without a trailing '/'). A NAME too long for the ending is cut to its beginning and its CRC.
+// The working name beside `path` (without a trailing '/'). A NAME too long for the ending is cut, and its CRC is appended.
 std::string beside(const std::string& path, std::string_view ending);
 
 }  // namespace dcp

@@ -20,7 +20,7 @@ Leaf leaf(unsigned number) {
   return l;
 }
 
-// What the operating system saves (XCR0).
+// The registers that the operating system saves (XCR0).
 uint32_t saved_registers() {
   uint32_t low = 0, high = 0;
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

@@ -1,5 +1,5 @@
-// What an x86-64 processor has, and the operating system saves the registers of, asked of CPUID itself: __builtin_cpu_supports takes a runtime
-// library that not every compiler brings.
+// Features of an x86-64 processor whose registers the operating system saves. They are read from CPUID: __builtin_cpu_supports needs a
+// runtime library that not every compiler has.
 #pragma once
 
 namespace dcp {
@@ -11,7 +11,7 @@ struct X86Features {
   bool v4 = false;       // x86-64-v4
 };
 
-// Determined once; nothing on other processors.
+// Determined once. On other processors, all are false.
 const X86Features& x86_features();
 
 }  // namespace dcp

@@ -20,8 +20,8 @@ struct BoxView {
   Dims sizes;
 };
 
-// Product of sizes; 1 for 0 dims. The caller knows that it fits: a tensor's element count is checked when the catalog is built and a
-// box inside its tensor has no more.
+// Product of sizes; 1 for 0 dims. It cannot overflow: a tensor's element count is checked when the catalog is built, and a box inside its
+// tensor has no more.
 inline uint64_t volume(Dims sizes) {
   uint64_t v = 1;
   for (int64_t s : sizes) v *= static_cast<uint64_t>(s);
@@ -36,7 +36,7 @@ inline Numbers row_major(Dims sizes) {
   return strides;
 }
 
-// Writes the intersection; false if it is empty (0-dim boxes always intersect).
+// Writes the intersection. Returns false if it is empty (0-dim boxes always intersect).
 inline bool intersect(BoxView a, BoxView b, int64_t* offsets, int64_t* sizes) {
   for (size_t d = 0; d < a.sizes.size(); ++d) {
     const int64_t lo = std::max(a.offsets[d], b.offsets[d]);

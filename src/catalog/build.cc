@@ -14,8 +14,8 @@
 namespace dcp {
 namespace {
 
-// The chunk of `tensor` at these offsets; of several one with elements, if there is one. The entry's own hint is right in what torch
-// writes, and one look tells. Where it is not, a search in the tensor's chunks, which are sorted.
+// The chunk of `tensor` at these offsets; of several, one with elements if possible. The entry's hint is right in what torch writes, and is
+// checked first. If it is wrong, the tensor's chunks, which are sorted, are searched.
 ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t hint) {
   const Tensor& t = catalog.tensors[tensor];
   const auto is_at = [&](uint32_t c) { return std::ranges::equal(catalog.box(t, c).offsets, offsets); };
@@ -29,13 +29,13 @@ ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t 
   return first < t.chunk_count && is_at(first) ? catalog.item_of(t, first) : kNone;
 }
 
-// The dicts and lists that paths make, by the rule that plan/tree has for an output. Only these get numbers, which few keys have to
-// themselves, and a key is looked up among them only where its own dict has such below it.
+// The dicts and lists that paths make, by the rule that plan/tree has for an output. Only dicts and lists get numbers, since there are far
+// fewer of them than keys, and a key is looked up among them only if its own dict contains any.
 class Nesting {
  public:
   explicit Nesting(const Catalog& catalog) : c_(catalog) {}
 
-  // The first key found whose place is not one thing.
+  // A key whose place is also a dict or list, or on whose path something is both; the first one found.
   std::optional<StringId> conflict(const std::vector<PathRange>& of_key) {
     std::vector<uint32_t> dir_of(of_key.size());
     for (StringId key = 0; key < of_key.size(); ++key) {
@@ -62,7 +62,7 @@ class Nesting {
   }
   static uint64_t code(PathElement e) { return e.is_position() ? ~e.list_position() : e.name_id(); }
 
-  // nullopt: something on the path is both a dict and a list. Paths follow one another that begin alike: only the rest is looked up.
+  // nullopt: something on the path is both a dict and a list. Consecutive paths mostly begin alike, so only the rest is looked up.
   std::optional<uint32_t> dir_above(std::span<const PathElement> path) {
     size_t i = 0;
     while (i < trail_.size() && i + 1 < path.size() && path[i] == trail_[i].first) ++i;
@@ -82,7 +82,7 @@ class Nesting {
   const Catalog& c_;
   PathElement itself_ = PathElement::name(0);
   std::vector<Dir> dirs_ = std::vector<Dir>(1);                // the first is the root
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;  // by dir and code; no hash, since positions are anybody's choice
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;  // by dir and code; not hashed, since an attacker can choose positions
   std::vector<std::pair<PathElement, uint32_t>> trail_;        // the elements of the last path that are dirs
 };
 
@@ -111,7 +111,7 @@ class Builder {
     findings_.add(make_finding(id, severity, std::move(place), std::move(got), std::move(expected)));
   }
 
-  // Names its place only where it fails: it is asked 10^6 times.
+  // Makes a place only on failure, since it is called 10^6 times.
   uint64_t product(uint64_t a, uint64_t b, std::string_view key) const {
     const auto fits = checked_mul(a, b);
     return fits ? *fits : mul_or_fail(a, b, at(key));
@@ -120,12 +120,12 @@ class Builder {
   StringId unique_key(std::string_view key) {
     const size_t before = out_.strings.size();
     const StringId id = out_.strings.intern(key);
-    // Keys are the first strings interned, so a key that is there already is a key twice.
+    // Keys are the first strings interned, so one that already exists is a duplicate key.
     if (out_.strings.size() == before) fail(ProblemId::metadata_key_twice, at(key));
     return id;
   }
 
-  // Lists name keys in one order: mostly it is the one after the last that was looked for, and nothing is hashed.
+  // All lists name keys in the same order: mostly the next key is the one after the last, and nothing is hashed.
   std::optional<StringId> find(std::string_view key) {
     if (next_ < out_.strings.size() && out_.strings[next_] == key) return next_++;
     const std::optional<StringId> id = out_.strings.find(key);
@@ -148,7 +148,7 @@ class Builder {
       for (uint32_t d = 0; d < t.rank; ++d) {
         const int64_t size = in_.ints[t.dims_at + d];
         out_.numbers.push_back(size);
-        // Overflow matters only where no dim is zero, but a product over the others that does not fit is nonsense all the same.
+        // Overflow matters only if no dim is zero, but a product of the other dims that does not fit is nonsense in any case.
         if (size > 0) bytes = product(bytes, static_cast<uint64_t>(size), t.key);
       }
       if (bytes > static_cast<uint64_t>(INT64_MAX)) fail(ProblemId::number_overflow, at(t.key), std::to_string(bytes) + " bytes");
@@ -160,7 +160,7 @@ class Builder {
     out_.chunk_total = narrow<uint32_t>(in_.chunks.size());
   }
 
-  // After all keys, see unique_key and join.
+  // Must run after all keys are interned: see unique_key and join.
   void dtype_names() {
     for (size_t i = 0; i < in_.tensors.size(); ++i) {
       const MetadataContent::Tensor& t = in_.tensors[i];
@@ -169,7 +169,7 @@ class Builder {
     }
   }
 
-  // Copies the boxes sorted by offsets, at each place those with elements first; most writers have them sorted already.
+  // Copies the boxes sorted by offsets; at equal offsets, those with elements come first. Most writers have sorted them already.
   void chunks(const MetadataContent::Tensor& t, Tensor& o) {
     const auto first = in_.chunks.begin() + static_cast<int64_t>(t.first_chunk);
     const auto offsets = [&](uint32_t c) { return Dims(in_.ints.data() + first[c].offsets_at, t.rank); };
@@ -190,7 +190,7 @@ class Builder {
     }
   }
 
-  // A box may lie outside its tensor (check_cover finds that), but its ends and its volume must be numbers: all that follows adds and
+  // A box may lie outside its tensor (check_cover finds that), but its ends and its volume must not overflow, since all later code adds and
   // multiplies them.
   void check_numbers(const MetadataContent::Tensor& t, Dims offsets, Dims sizes) const {
     uint64_t elements = 1;
@@ -220,7 +220,7 @@ class Builder {
     }
     for (Tensor& t : out_.tensors) t.path = of_key[t.key];
     for (Blob& b : out_.blobs) b.path = of_key[b.key];
-    // One finding: where one key does not fit, any number may not. torch.save files have their paths from dicts and lists.
+    // Only one finding: if one key does not fit, many others may not. Paths from torch.save files come from real dicts and lists.
     if (const auto key = out_.traits().in_torch_files ? std::nullopt : Nesting(out_).conflict(of_key))
       finding(ProblemId::path_conflict, Severity::kWarning, at(out_.strings[*key], *key >= out_.tensors.size()));
   }
@@ -252,7 +252,7 @@ class Builder {
   void join() {
     out_.items.assign(size_t{out_.chunk_total} + out_.blobs.size(), Item{});
     if (values_ != nullptr) values_->items.assign(out_.items.size(), kNone);
-    // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
+    // Keys were interned first and in this order, so an id below the count of tensors is that tensor; the blobs follow.
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
     std::string_view named;
@@ -281,7 +281,7 @@ class Builder {
         out_.duplicates.push_back({.item = item, .key = *key, .other = found});
         if (values_ != nullptr) values_->duplicates.push_back(s.value);
       } else {
-        out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
+        out_.named_twice.push_back(item);  // a Python dict keeps the last, but no writer makes two, so neither can be trusted
       }
     }
     std::ranges::sort(out_.named_twice);

@@ -15,7 +15,7 @@ struct EntryValues {
 };
 
 // `content` views the pickle's bytes; the catalog keeps no view of it. Throws if the metadata contradicts itself beyond interpretation (a
-// key that is both tensor and blob, sizes that overflow); everything else becomes a finding. Fills `values`, if it is given.
+// key that is both tensor and blob, sizes that overflow); everything else becomes a finding. Fills `values` if it is not null.
 OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind = {},
                             EntryValues* values = nullptr);
 

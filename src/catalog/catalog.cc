@@ -8,7 +8,7 @@
 namespace dcp {
 namespace {
 
-// Text is held in blocks that never move; a longer text gets a block of its own.
+// Text is held in blocks that never move; a text longer than this gets its own block.
 constexpr size_t kBlockBytes = 64 * 1024;
 
 }  // namespace

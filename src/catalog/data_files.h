@@ -1,4 +1,4 @@
-// Open descriptors of a checkpoint's data files, limited in number: torch 1.13 wrote one file per item.
+// A limited number of open descriptors of a checkpoint's data files: torch 1.13 wrote one file per item.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,8 @@
 namespace dcp {
 namespace {
 
-// Copies and clocks of several hosts make small differences in time mean nothing; a save that was cut short lies a training step apart.
+// Copying and clocks of several hosts cause small differences in time, which mean nothing. A save that was cut short is a training step
+// later.
 constexpr int64_t kClockNs = 60'000'000'000;
 
 std::string range_text(const Item& i) { return "bytes " + std::to_string(i.offset) + " to " + std::to_string(i.offset + i.length); }
@@ -30,7 +31,7 @@ class Folder {
   }
 
   std::vector<Problem> run() {
-    if (catalog_.single_file) {  // the other files of the folder are none of its own
+    if (catalog_.single_file) {  // the other files in the folder are not part of it
       look_beside(catalog_.path);
       return std::move(found_);
     }
@@ -50,7 +51,7 @@ class Folder {
       found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
   }
 
-  // torch makes a file for each rank, also for one that has nothing to write.
+  // torch makes a file for each rank, even for one that has nothing to write.
   bool holds_something(const std::string& path) const {
     const auto facts = store_.facts(path);
     return !facts || facts->kind != FileKind::kRegular || facts->bytes > 0;

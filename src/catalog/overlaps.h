@@ -1,4 +1,4 @@
-// Finds the boxes of a tensor that may cross a given box, without looking at all of them: a tensor over 1,024 ranks has 10^6 units.
+// Finds the boxes of a tensor that may cross a given box, without visiting all of them: a tensor over 1,024 ranks has 10^6 units.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ void visit_overlaps(const SortedBoxes<OffsetsOf>& boxes, BoxView box, const Visi
     return;
   }
   const auto offset = [&](uint32_t n) -> int64_t { return offsets_of(n)[d]; };
-  // All boxes here agree on the dims before d. Visit those from the first that reaches the box up to the first that starts behind it.
+  // All boxes here agree on the dims before d. Visits those from the first that reaches the box up to the first that starts after it.
   for (uint32_t high = last; first < high;) {
     const uint32_t mid = first + (high - first) / 2;
     if (offset(mid) + reach[d] <= box.offsets[d]) first = mid + 1;

@@ -10,7 +10,7 @@
 namespace dcp {
 namespace {
 
-// Indices of one dim that a rank has: [begin, begin + size), in ascending order.
+// Indices of one dim that a rank has: [begin, begin + size). Runs are in ascending order.
 struct Run {
   int64_t begin = 0;
   int64_t size = 0;
@@ -23,7 +23,7 @@ int64_t total(const Runs& runs) {
   return n;
 }
 
-// Positions [begin, end) of what `runs` lists.
+// Takes positions [begin, end) of the indices that `runs` lists.
 void take(const Runs& runs, int64_t begin, int64_t end, Runs& out) {
   int64_t at = 0;
   for (const Run& r : runs) {
@@ -45,7 +45,7 @@ std::pair<int64_t, int64_t> chunk(int64_t size, int64_t parts, int64_t n) {
 struct Split {
   size_t mesh_dim = 0;
   size_t dim = 0;
-  int64_t pieces = 1;  // of a strided one: how many later splits of the same dim make; 1 for shard
+  int64_t pieces = 1;  // for strided: the number of pieces that later splits of the same dim make; 1 for shard
 };
 
 Runs split(const Runs& runs, const Split& s, int64_t ranks, int64_t coordinate) {
@@ -131,7 +131,7 @@ std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh
 
 uint64_t Mesh::ranks() const {
   uint64_t n = 1;
-  for (const uint32_t size : sizes) n = std::min(n * size, uint64_t{1} << 32);  // more than there can be, and no overflow
+  for (const uint32_t size : sizes) n = std::min(n * size, uint64_t{1} << 32);  // clamped, so that it cannot overflow
   return n;
 }
 

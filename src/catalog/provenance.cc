@@ -35,8 +35,8 @@ class Places {
   std::unordered_map<Step, uint32_t, Hash> numbers_;
 };
 
-// A dict that has no tensor anywhere below it, yet was saved item by item: its path with dots; "" if there is none. Up to torch 2.3 such a
-// dict is one item, and that is what an older loader looks for. Source: torch/distributed/checkpoint/_traverse.py, _is_terminal.
+// The path, with dots, of a dict that has no tensor anywhere below it, yet was saved item by item; "" if there is none. Up to torch 2.3
+// such a dict is one item, which an older loader looks for. Source: torch/distributed/checkpoint/_traverse.py, _is_terminal.
 std::string flattened_dict(const Catalog& catalog) {
   if (std::ranges::none_of(catalog.blobs, [](const Blob& b) { return b.path.count > 1; })) return "";
   Places places;
@@ -58,7 +58,7 @@ std::string flattened_dict(const Catalog& catalog) {
   return "";
 }
 
-// Modules that Python itself or torch brings.
+// Modules that come with Python or torch.
 bool is_at_hand(std::string_view package) {
   constexpr std::string_view kNames[] = {"__builtin__", "_codecs",  "_io",     "array", "builtins",  "collections", "copy_reg",
                                          "copyreg",     "datetime", "decimal", "enum",  "fractions", "functools",   "io",
@@ -82,7 +82,7 @@ std::set<std::string> transforms_of(const MetadataContent& content) {
   return transforms;
 }
 
-// What a version must have to load this.
+// The lowest versions of torch that load this, with reasons.
 std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& catalog) {
   std::vector<Bound> needs;
   if (content.properties_fields >= 6) needs.push_back({215, "TensorProperties has 6 fields: older torch fails with 'metadata is None'"});
@@ -101,12 +101,13 @@ std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& cata
   return needs;
 }
 
-// torch's own writers have had a StorageMeta since 2.4, five releases before a version.
+// torch's own writers write a StorageMeta since 2.4, and a version only since 2.9, so metadata with a version but no StorageMeta is not
+// theirs.
 bool is_dcpctls(const MetadataContent& content) {
   return content.unframed && content.has_version && !content.has_storage_meta && content.properties_fields <= 5;
 }
 
-// What each release began or stopped to write.
+// Judges by what each release began or stopped writing.
 std::string writer_of(const MetadataContent& content) {
   if (content.old_module_names) return "1.13";
   if (content.properties_fields >= 6) return ">=2.15";
@@ -119,7 +120,7 @@ std::string writer_of(const MetadataContent& content) {
 
 }  // namespace
 
-// Sources: torch/distributed/checkpoint/metadata.py and filesystem.py of 1.13 to 2.15; what each form does to each reader was tried.
+// Sources: torch/distributed/checkpoint/metadata.py and filesystem.py of 1.13 to 2.15; how each release reads each form was tried.
 Provenance provenance_of(const MetadataContent& content, const Catalog& catalog) {
   Provenance p;
   p.format_version = std::string(content.version);
@@ -137,7 +138,7 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
     for (const Bound& b : needs) min = std::max(min, b.version);
     p.loads_in = ">=" + torch_release(min);
     for (const Bound& b : needs)
-      if (b.version == min) p.why.push_back("torch " + torch_release(b.version) + ": " + b.why);  // lesser needs rule out nothing more
+      if (b.version == min) p.why.push_back("torch " + torch_release(b.version) + ": " + b.why);  // lower bounds rule out nothing more
   }
   if (!content.unloadable.empty()) {
     p.loads_in = "none";

@@ -1,4 +1,4 @@
-// Catalogs made from another one.
+// Makes a catalog over the files of another one.
 #pragma once
 
 #include "catalog/catalog.h"

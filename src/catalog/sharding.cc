@@ -42,7 +42,7 @@ std::string sharding_words(const Catalog& catalog, const Tensor& t) {
     all_even = all_even && even(cuts[d]);
     shape += (d ? "x" : "") + std::to_string(n);
   }
-  // One live chunk beside empty ones: cut on the dim where the empty ones start past the end.
+  // One chunk with elements among empty ones: the cut is on the dim where the empty ones start past the end.
   if (live <= 1) {
     for (uint32_t c = 0; c < t.chunk_count; ++c)
       for (unsigned d = 0; d < t.rank; ++d)

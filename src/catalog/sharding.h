@@ -1,5 +1,5 @@
-// How a tensor is sharded, in words, from its chunk boxes alone: "whole", "Shard(0) x8", "Shard(0) x8 uneven", "grid 2x4",
-// "irregular x7". Empty chunks count as shards: FSDP2 leaves them where a parameter is smaller than the world.
+// How a tensor is sharded, in words, from its chunk boxes alone: "whole", "Shard(0) x8", "Shard(0) x8 uneven", "grid 2x4", "irregular x7".
+// Empty chunks count as shards: FSDP2 leaves them if a parameter has fewer rows than there are ranks.
 #pragma once
 
 #include <string>

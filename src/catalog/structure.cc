@@ -11,7 +11,7 @@
 namespace dcp {
 namespace {
 
-// What a clone has in place of a large file that Git LFS did not fetch.
+// A clone has a pointer in place of each large file that Git LFS did not fetch.
 void refuse_lfs_pointer(Store& store, Handle file, uint64_t bytes) {
   if (bytes > kLfsPointerBytes) return;
   std::vector<std::byte> text(bytes);
@@ -87,7 +87,7 @@ std::optional<Problem> slice_fault(const Catalog& catalog, const Item& i, const 
                       "at least " + std::to_string(i.offset + i.length));
 }
 
-// One slice of one file.
+// Whether the item is exactly one slice of one file.
 bool has_one_place(const Catalog& catalog, ItemId item) {
   return catalog.items[item].file != kNone && !std::ranges::binary_search(catalog.named_twice, item);
 }
@@ -97,7 +97,7 @@ bool is_where_it_should_be(const Catalog& catalog, ItemId item) {
   return has_one_place(catalog, item) && catalog.files[i.file].reaches(i);
 }
 
-// nullopt: the item is where the metadata says.
+// nullopt: the item exists where the metadata says.
 std::optional<Problem> item_fault(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what) {
   const Item& i = catalog.items[item];
   const Place place = catalog.place_of(item, key);
@@ -122,7 +122,7 @@ std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
     findings.add(std::move(p));
   };
   for (const Problem& p : opened.unloadable) add(p);
-  std::set<std::string_view> known;  // what ranks contradict each other about: what is missing follows from that
+  std::set<std::string_view> known;  // keys about which ranks contradict each other: what is missing follows from that
   for (const Problem& p : opened.findings)
     if (catalog.traits().of_ranks && p.severity == Severity::kDamage) {
       known.insert(p.keys.begin(), p.keys.end());
@@ -190,7 +190,7 @@ void check_whole(const Catalog& catalog, const Tensor& t) {
   if (const auto fault = check_cover(catalog, t)) throw Error(hole_or_overlap(catalog, t, *fault));
   for (uint32_t c = 0; c < t.chunk_count; ++c)
     if (const ItemId item = catalog.item_of(t, c); volume(catalog.box(t, c).sizes) > 0 && !is_where_it_should_be(catalog, item))
-      check_item(catalog, item, catalog.key(t), chunk_words(catalog, t, c));  // words for 10^5 chunks take time
+      check_item(catalog, item, catalog.key(t), chunk_words(catalog, t, c));  // words for 10^5 chunks would take time
 }
 
 }  // namespace dcp

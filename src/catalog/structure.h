@@ -13,28 +13,28 @@
 
 namespace dcp {
 
-// What looking at a data file finds: its size, or why it cannot be read. Neither: it is missing.
+// The size of a data file, or why it cannot be read. Neither: it is missing.
 struct FileLook {
   std::optional<uint64_t> bytes;
   uint64_t inode = 0;
   int64_t modified_ns = 0;
   std::shared_ptr<const Problem> fault;
 };
-// Looks at every data file: one open each; if it is small enough to be a Git LFS pointer, its bytes are read.
+// Opens every data file once; if it is small enough to be a Git LFS pointer, its bytes are read.
 std::vector<FileLook> look_at_files(Store& store, const Catalog& catalog, FollowLinks links);
-// The last step of opening: with what was found, or what looking now finds.
+// The last step of opening: takes the facts of the data files as given, or looks at the files now.
 FrozenCatalog freeze(OpenedCatalog opened, std::span<const FileLook> found);
 FrozenCatalog freeze(OpenedCatalog opened, Store& store, FollowLinks links);
 
 // Findings of opening and of the structure: files that are missing or cannot be read, items that reach past the end, chunks without an item
-// or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at those that concern their keys
+// or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers fail for those that concern their keys
 // (check_whole).
 std::vector<Problem> structure_findings(const OpenedCatalog& opened);
 
-// Whether a finding says that shards may be missing of which nothing else shows anything.
+// Whether a finding says that shards may be missing without any other sign.
 bool tells_unseen_shards(const Problem& finding);
 
-// Throws damage found while opening, such as a missing file that an index names; ignores damage to keys of the catalog that are left out.
+// Throws if opening found damage, such as a missing file that an index names; ignores damage to keys of the catalog that are left out.
 void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out);
 // Throws the first fault of this tensor: an unknown dtype or layout, a chunk outside it, a hole, an overlap, a chunk without an item, an
 // item outside its file.

@@ -1,5 +1,5 @@
-// Chunks that are not boxes of their items. The tensors of a derived catalog (maps/derive.h) have their elements in items of the source, in
-// another order: a chunk is a view of an item, along axes that need not be the tensor's dims.
+// Chunks that are not boxes of their items. In a derived catalog (maps/derive.h), the elements of tensors lie in items of the source in a
+// different order: a chunk is a view of an item, along axes that need not be the tensor's dims.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct AxisBox {
 };
 
 // Cuts axes by a box. Along each dim d the elements lie at at[d] + the sum of index * step over the axes of that dim. Calls fn(AxisBox) for
-// disjoint boxes of axes that together are what lies in `box`: at most 2k - 1 along a dim of k axes. Axes are ordered as in Views.
+// disjoint boxes of axes that together have the elements in `box`: at most 2k - 1 along a dim of k axes. Axes are ordered as in Views.
 template <class Fn>
 class AxisCutter {
  public:
@@ -59,7 +59,7 @@ class AxisCutter {
     else along(d, axis, at_[d]);
   }
 
-  // The axes of `d` before `axis` have one index each, which leads to `position`.
+  // The axes of `d` before `axis` have one index each; together these lead to `position`.
   void along(size_t d, size_t axis, int64_t position) {
     size_t end = axis;
     int64_t reach = 1;  // extent, in indices of `d`, of one index of `axis`

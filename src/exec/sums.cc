@@ -11,7 +11,7 @@ void compare_record(const Catalog& catalog, const Crc32Sum& sum, const ItemRecor
     fail(ProblemId::internal, place_of(catalog, r), std::to_string(sum.added()) + " bytes summed", std::to_string(r.bytes));
   }
   const uint32_t got = sum.value(r.bytes);
-  if (!r.has_crc && got != 0) {  // a CRC may also be zero in earnest
+  if (!r.has_crc && got != 0) {  // zero may also be the real CRC
     ++out.without_crc;
     return;
   }

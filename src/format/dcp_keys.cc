@@ -1,4 +1,4 @@
-// Keys alone: half of a `.metadata` is what storage_data says of each chunk, and most of the rest is about tensors.
+// Reads only keys: half of a `.metadata` is the storage_data of its chunks, and most of the rest describes tensors.
 #include "format/dcp_keys.h"
 
 #include "pickle/machine.h"
@@ -6,9 +6,9 @@
 namespace dcp {
 namespace {
 
-struct HasKeys {};  // thrown: the rest is not wanted
+struct HasKeys {};  // thrown to stop: the rest is not needed
 
-// Builds nothing. Where the first MetadataIndex is named, storage_data begins, and the dict of the keys is whole.
+// Builds nothing. The first MetadataIndex marks the beginning of storage_data; by then, the dict of the keys is complete.
 class KeysHandler {
  public:
   std::vector<std::string> keys;
@@ -28,7 +28,7 @@ class KeysHandler {
     for (size_t i = 0; i + 1 < stack.size(); ++i) {
       if (!m.is_text(stack[i], "state_dict_metadata") || stack[i + 1].kind != Kind::kDict) continue;
       Value key, value;
-      uint64_t bytes = 0;  // texts that are shared may add up to more than there is
+      uint64_t bytes = 0;  // shared texts may add up to more than the pickle
       for (auto it = m.items(stack[i + 1]); it.next(key) && it.next(value);) {
         if (key.kind != Kind::kText || (bytes += key.n) > m.pickle_bytes()) return keys.clear(), false;
         keys.emplace_back(m.text(key));

@@ -11,7 +11,7 @@
 
 namespace dcp {
 
-// Unchecked, and a key that is there twice is given twice. nullopt: storage_data does not stand behind them, where torch writes it.
+// Keys are not checked, and duplicates are kept. nullopt: storage_data does not follow them, as it does in torch's order.
 std::optional<std::vector<std::string>> read_dcp_keys(Bytes pickle, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -7,7 +7,7 @@
 //   TensorProperties: state is a tuple (dtype, layout, requires_grad, memory format, pin_memory[, strides])
 //   MetadataIndex { fqn, index?, offset? }   _StorageInfo { relative_path, offset, length, transform_descriptors? }
 //
-// Values are typed and bounded here, not judged: holes, overlaps, missing items are the catalog's to find.
+// Values are typed and bounded here. Holes, overlaps and missing items are found by the catalog.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct ExtraAttribute {
   bool is_dict = false;   // with text for keys
   std::vector<std::pair<std::string, std::string>> entries;  // of such a dict: key, and opcodes that push its value without a memo
   std::string value;                                         // of anything else
-  // Plans of the original save are useless to another layout.
+  // Plans of the original save are useless for another layout.
   bool kept() const { return not_plain.empty() && name != "all_local_plans"; }
   bool operator==(const ExtraAttribute&) const = default;
 };
@@ -66,7 +66,7 @@ struct MetadataContent {
     uint64_t length = 0;         // bytes
     uint32_t transforms = 0;     // position in `transforms`; 0: none
     uint32_t hint = UINT32_MAX;  // MetadataIndex.index: where in the tensor's list of chunks this one should be; may be wrong
-    uint32_t value = 0;          // what its reader knows of the entry beyond this: a position in a list of its own
+    uint32_t value = 0;          // what its reader knows of the entry beyond this: a position in a list of the reader's
   };
   struct PathElement {
     std::string_view name;    // a dict key
@@ -94,17 +94,18 @@ struct MetadataContent {
   std::vector<std::string_view> files;                    // distinct relative paths
   std::vector<std::vector<std::string_view>> transforms;  // distinct lists, in decode order; [0] is the empty one
   bool has_planner_data = false;                          // a dict of str -> tuple of str and int; false: None, absent, or something else
-  std::string planner_note;                               // why a planner_data that is there is not usable; "" otherwise
+  std::string planner_note;                               // why existing planner_data is not usable; "" otherwise
   std::vector<Path> paths;                                // planner_data, in the file's order
   std::vector<PathElement> path_elements;
 
   // Metadata.mcore_data[key]["nd_reformulated_orig_global_shape"], where it is a tuple of sizes; in the file's order.
   std::vector<McoreShape> mcore_shapes;
 
-  // Why no torch can load it although its content is clear: pickle_unloadable for what pickle.load stops at, metadata_field; possibly several.
+  // Why no torch can load it although its content is clear: pickle_unloadable where pickle.load would stop, or metadata_field. May be
+  // several.
   std::vector<Problem> unloadable;
 
-  uint64_t trailing_bytes = 0;  // behind the pickle's STOP, which torch ignores
+  uint64_t trailing_bytes = 0;  // after the pickle's STOP, which torch ignores
 
   // Evidence of who wrote it and who can load it.
   uint32_t properties_fields = 0;         // maximum number of fields of a TensorProperties: 5, or 6 since torch 2.15; 0: no tensors

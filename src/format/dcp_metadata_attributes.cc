@@ -8,11 +8,11 @@
 namespace dcp {
 namespace {
 
-constexpr unsigned kDepth = 32;  // of containers in each other; the walk recurses
+constexpr unsigned kDepth = 32;  // of nested containers; the walk recurses
 
 }  // namespace
 
-// Writes plain values, each in full. Throws the reason, a text, where a value is not plain.
+// Writes plain values, each in full. For a value that is not plain, it throws the reason as a text.
 class MetadataHandler::PlainWriter {
  public:
   PlainWriter(const MetadataHandler& handler, const PickleMachine& m, uint64_t& left) : handler_(handler), m_(m), left_(left) {}
@@ -57,7 +57,7 @@ class MetadataHandler::PlainWriter {
 
   const MetadataHandler& handler_;
   const PickleMachine& m_;
-  uint64_t& left_;  // bytes: what the memo shares may be read over and over
+  uint64_t& left_;  // bytes: values that the memo shares may be read repeatedly
 };
 
 ExtraAttribute MetadataHandler::read_attribute(const PickleMachine& m, std::string_view name, const Value& v) {

@@ -1,5 +1,4 @@
-// Globals of a `.metadata` pickle: what each is called, release by release, what calling it gives, and what its objects are called in
-// messages.
+// Globals of a `.metadata` pickle: their names in each release, what calling them gives, and the names of their objects in messages.
 #include <algorithm>
 
 #include "format/dcp_metadata_handler.h"
@@ -62,7 +61,7 @@ Value MetadataHandler::global(PickleMachine& m, std::string_view module, std::st
       g.dtype = *dtype;
     }
     g.foreign = g.cls == kUnknown;
-    // Of a copy in another module: without fields there is only the name (class_by_fields).
+    // A copy of the class in another module: without fields, only its name tells what it is (class_by_fields).
     if (g.foreign && name == "BytesStorageMetadata") g.cls = kBlob;
     if (g.foreign && (name == "_MEM_FORMAT_ENCODING" || name == "MEM_FORMAT_ENCODING")) g.cls = kMemoryFormat;
     if (g.foreign && module == "torch.distributed.checkpoint.metadata") cannot_load(m, name_of(g), "a class that torch 2.15 has there");
@@ -92,7 +91,7 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
           cannot_load(m, name_of(globals_[callable.n]) + " of " + describe(m, m.final(v)), "text", ProblemId::pickle_unloadable, "");
       break;
     case kDictClass:
-      // With arguments beside the factory of a defaultdict it holds more than its items.
+      // With arguments other than a defaultdict's factory, it holds more than its items.
       if (arguments.n > (globals_[callable.n].name == "defaultdict" ? 1 : 0)) break;
       return m.dict();
     case kReconstructor:
@@ -101,7 +100,7 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
         break;
       return new_object(m, argument(0), Value{}, Value{});
     case kGetattr: {
-      // How CPython 3.11.2 pickles an enum member. Anywhere else getattr is a way to reach any function, and stays opaque.
+      // CPython 3.11.2 pickles an enum member this way. Anywhere else getattr could reach any function, so it stays opaque.
       const Value owner = argument(0);
       const Value member = argument(1);
       const bool is_member = m.is_text(member, "TORCH_CONTIGUOUS_FORMAT") || m.is_text(member, "TORCH_CHANNELS_LAST") ||

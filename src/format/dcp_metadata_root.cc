@@ -31,7 +31,7 @@ Value MetadataHandler::build_root(PickleMachine& m, const Value& state) {
     } else if (name == "storage_meta") {
       content_.has_storage_meta = is(v, kStorageMeta);
       content_.has_storage_meta_modules = content_.has_storage_meta && v.n == 1;
-      // torch sets an attribute of it (FileSystemReader.read_metadata), which the values of Python's own types do not have.
+      // torch sets an attribute on it (FileSystemReader.read_metadata), which values of built-in types do not allow.
       if (is_plain(v)) cannot_load(m, "Metadata.storage_meta: " + describe(m, v), "StorageMeta", ProblemId::metadata_field, "");
     } else if (name == "version") {
       content_.has_version = true;
@@ -87,7 +87,7 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
   else content_.tensors = std::move(tensors);
 }
 
-// A path is a tuple of dict keys (text) and list positions (integers, 0 or more). torch makes none without elements, and cannot follow one.
+// A path is a tuple of dict keys (text) and list positions (integers, 0 or more). torch neither makes nor follows an empty path.
 bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value& path) {
   if (key.kind != Kind::kText || path.kind != Kind::kTuple || path.n == 0) return false;
   spend(m, path.n);
@@ -101,7 +101,7 @@ bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value&
   return true;
 }
 
-// Custom planners may put anything here: what is not torch's own form is named, and not used.
+// Custom planners may put anything here. Data in another form than torch's is reported and not used.
 void MetadataHandler::read_planner_data(PickleMachine& m, const Value& dict) {
   if (dict.kind == Kind::kUnset || dict.kind == Kind::kNil) return;
   if (dict.kind != Kind::kDict) {
@@ -122,8 +122,8 @@ void MetadataHandler::read_planner_data(PickleMachine& m, const Value& dict) {
 }
 
 // Megatron-Core saves a tensor that its distributed optimizer holds flat in the shape (pieces on each dim..., elements of a piece) and puts
-// the true shape here: mcore_data: dict key -> dict, empty or {"nd_reformulated_orig_global_shape": tuple of int}. What has another form
-// is another release's: it is listed as an attribute and not used. Source: megatron/core/dist_checkpointing/strategies/torch.py.
+// the true shape here: mcore_data: dict key -> dict, empty or {"nd_reformulated_orig_global_shape": tuple of int}. Data in another form
+// comes from another release: it is listed as an attribute and not used. Source: megatron/core/dist_checkpointing/strategies/torch.py.
 void MetadataHandler::read_mcore_data(PickleMachine& m, const Value& data) {
   if (data.kind != Kind::kDict) return;
   Value key, of_key, name, shape;
@@ -151,7 +151,7 @@ void MetadataHandler::finish(const PickleMachine& m, const Value& root) {
     // An unfinished object at the root is a Metadata that never got its fields.
     fail(ProblemId::metadata_not_dcp, m.place(), describe(m, root), "torch.distributed.checkpoint.metadata.Metadata with its fields");
   }
-  // What else was built is in none of the dicts; until here values on the stack may name it.
+  // Anything else that was built is in none of the dicts. It is dropped only now, since values on the stack could refer to it.
   if (!paired_.empty()) content_.storage = std::move(paired_);
   content_.storage.resize(used_);
   std::set<std::string> unknown;

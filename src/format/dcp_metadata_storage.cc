@@ -20,7 +20,7 @@ Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
   entry.key = m.text(fqn);
   if (index.kind == Kind::kInt && index.payload < entry.hint) entry.hint = static_cast<uint32_t>(index.payload);
   if (offset.kind != Kind::kUnset && offset.kind != Kind::kNil) {
-    // These are the keys of a dict, which no list can be part of.
+    // A MetadataIndex is a dict key, and a list in it would make it unhashable.
     if (offset.kind == Kind::kList) cannot_load(m, "MetadataIndex.offset: a list", "torch.Size", ProblemId::pickle_unloadable, entry.key);
     const Value size = checked_size(m, "MetadataIndex.offset", offset, entry.key);
     entry.has_offset = true;
@@ -31,7 +31,7 @@ Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
 }
 
 uint32_t MetadataHandler::file_number(const PickleMachine& m, std::string_view path) {
-  // Items of one file follow one another.
+  // Items of one file usually follow one another.
   if (infos_ > 0 && content_.files[content_.storage[infos_ - 1].file] == path) return content_.storage[infos_ - 1].file;
   const auto [found, is_new] = file_numbers_.try_emplace(path, static_cast<uint32_t>(content_.files.size()));
   if (is_new) {
@@ -79,9 +79,10 @@ Value MetadataHandler::build_info(PickleMachine& m, const Value& state) {
   return typed(kStorageInfo, infos_++);
 }
 
-// Index keys and records are in `storage` as they were built, and normally each key beside its own record: nothing moves then.
+// `storage` holds index keys and records in the order in which they were built. Normally each key is next to its own record, and nothing
+// has to move.
 void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
-  // Another storage writer keeps other records: torch's own S3RdmaStorageWriter, say, whose objects are raw bytes.
+  // Another storage writer has other records, such as torch's own S3RdmaStorageWriter, whose objects are raw bytes.
   const auto fail_foreign = [&](const Value& got, std::string_view expected, std::string_view key) {
     fail(ProblemId::metadata_foreign_storage, place_of(m, key), describe(m, got), std::string(expected));
   };

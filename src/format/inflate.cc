@@ -33,7 +33,7 @@ struct InflateReader::State {
 
   [[noreturn]] void broken(std::string got) const { fail(ProblemId::deflate_broken, place, std::move(got)); }
 
-  // False at the end of the record.
+  // Returns false at the end of the record.
   bool refill() {
     const Bytes next = pull();
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(next.data()));  // zlib's reader does not write there
@@ -41,7 +41,7 @@ struct InflateReader::State {
     return !next.empty();
   }
 
-  // One round; 0 bytes may mean anything but the end, which is `ended`.
+  // Decodes one round. 0 bytes do not mean the end, which is `ended`.
   size_t decode(MutableBytes out) {
     stream.next_out = reinterpret_cast<Bytef*>(out.data());
     stream.avail_out = count_of(out.size());
@@ -70,7 +70,7 @@ size_t InflateReader::read(MutableBytes out) {
   State& s = *state_;
   size_t filled = 0;
   while (filled < out.size() && !s.ended) {
-    // Once all expected bytes are out, tries to decode one more: there must be none.
+    // Once all expected bytes are decoded, it tries to decode one more: there must be none.
     std::byte beyond[1];
     const bool is_full = s.left == 0;
     const size_t got = s.decode(is_full ? MutableBytes(beyond) : out.subspan(filled, std::min<uint64_t>(out.size() - filled, s.left)));

@@ -14,9 +14,9 @@ namespace {
 
 // caffe2/serialize/versions.h: kMinSupportedFileFormatVersion, kMaxSupportedFileFormatVersion. torch 1.13 to 2.15 write 3.
 constexpr unsigned kMinVersion = 1, kMaxVersion = 10;
-// `version` and `byteorder` are a few letters; more of them is some other file.
+// `version` and `byteorder` hold a few letters; a longer record is something else.
 constexpr uint64_t kWordBytes = 16;
-// What is read of a record at once.
+// A record is read in blocks of this size.
 constexpr uint64_t kBlockBytes = 64 * kKiB;
 
 Place place_in(const Place& item, uint64_t at, const ZipRecord& record) {
@@ -25,7 +25,7 @@ Place place_in(const Place& item, uint64_t at, const ZipRecord& record) {
   return here;
 }
 
-// All of a record whose size is known to be small enough; crc_mismatch.
+// Reads all of a record whose size is known to be small enough. Throws crc_mismatch.
 std::vector<std::byte> whole_record(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place) {
   std::vector<std::byte> bytes;
   bytes.reserve(record.size);
@@ -64,7 +64,7 @@ bool read_big_endian(ItemSource& item, const ZipDirectory& directory, const Plac
   fail(ProblemId::item_byteorder, place_in(place, record.header, record), text, "little or big");
 }
 
-// What nothing here needs, but torch reads as it opens an archive: where it cannot, it refuses all of it.
+// Checks records that dcpctl does not need, but torch reads when it opens an archive: if it cannot, it refuses the archive.
 void check_unused(ItemSource& item, const ZipDirectory& directory, const Place& place) {
   for (const std::string_view name : {".format_version", ".data/serialization_id"})
     if (const ZipRecord* record = directory.find(name)) payload_of(item, directory, *record, place);
@@ -75,8 +75,8 @@ void check_unused(ItemSource& item, const ZipDirectory& directory, const Place& 
     fail(ProblemId::item_alignment, place_in(place, record.header, record), text, "digits");
 }
 
-// torch.load asks the first bytes (torch/serialization.py, _is_zipfile; what begins otherwise is read as its format before 1.6, whatever follows)
-// and for TorchScript's own record (_is_torchscript_zip).
+// torch.load checks the first bytes (torch/serialization.py, _is_zipfile; if they differ, it reads the file as its format before 1.6,
+// whatever follows) and looks for TorchScript's own record (_is_torchscript_zip).
 void check_kind(ItemSource& item, const ZipDirectory& directory, const Place& place) {
   constexpr std::string_view kBegin("PK\3\4");
   const std::string begin(as_text(item.at(0, std::min<uint64_t>(item.size(), kBegin.size()))));

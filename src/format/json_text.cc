@@ -16,7 +16,7 @@ void append_ascii(std::string& out, char32_t c) {
   append_unit(out, 0xDC00 + ((c - 0x10000) & 0x3FF));
 }
 
-// The short escapes that both writers use; 0: none.
+// The short escape that both writers use for a character; 0: it has none.
 char short_escape(char c) {
   switch (c) {
     case '"':

@@ -1,4 +1,4 @@
-// JSON strings, byte for byte as two other writers write them.
+// Writes JSON strings, byte for byte as two other writers do.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ class Walk : public Json::json_sax_t {
   bool binary(Json::binary_t&) override { return value({}); }
   bool number_unsigned(Json::number_unsigned_t n) override { return value({.kind = Kind::kNatural, .text = {}, .number = n}); }
   bool number_float(Json::number_float_t n, const std::string&) override {
-    constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double may not be the number that was meant
+    constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double may differ from the number in the text
     if (n < 0 || n > kExact || n != std::floor(n)) return value({});
     return value({.kind = Kind::kNatural, .text = {}, .number = static_cast<uint64_t>(n)});
   }

@@ -19,7 +19,7 @@ struct JsonValue {
   uint64_t number = 0;    // kNatural: a non-negative integer, also written as 3.0
 };
 
-// `keys`: of the objects around the value, the outermost first; "" for an array's element.
+// `keys` are those of the objects around the value, outermost first; "" for an array's element.
 using JsonVisitor = std::function<void(std::span<const std::string> keys, const JsonValue& value)>;
 
 // `json` must be an object. Throws `bad` with the position for invalid JSON, over_limit for nesting; adds the offset of `place`.

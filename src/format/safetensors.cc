@@ -10,7 +10,7 @@
 namespace dcp {
 namespace {
 
-// The reference sorts by its dtype enumeration, largest first (safetensors 0.8, enum Dtype read from its end).
+// The reference library sorts by its enum of dtypes, from the last to the first (safetensors 0.8, enum Dtype).
 constexpr auto kOrder = [] {
   using enum DType;
   return std::to_array(
@@ -24,7 +24,7 @@ constexpr auto kHasForm = std::to_array<bool>({
 #undef DCP_DTYPE
 });
 
-// Place of each dtype in kOrder; its size for those that have no form.
+// The position of each dtype in kOrder; kOrder's size for dtypes without a form.
 constexpr auto kRanks = [] {
   std::array<size_t, kHasForm.size()> ranks{};
   ranks.fill(kOrder.size());

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What one tensor's object has said so far. Ranges are relative to the end of the header.
+// What has been read so far about one tensor. Ranges are relative to the end of the header.
 struct RawEntry {
   std::string name;
   std::optional<std::string> dtype = {};
@@ -95,7 +95,7 @@ class HeaderHandler : public Json::json_sax_t {
 
   bool in_tensor(uint32_t depth) const { return depth_ == depth && inside_ == Inside::kTensor; }
   bool is_known_key() const { return key_ == "dtype" || key_ == "shape" || key_ == "data_offsets"; }
-  // A value where none of its kind belongs: an error, unless it lies under a member that is not read.
+  // A value of the wrong kind is an error, unless it lies under a member that is ignored.
   bool scalar() {
     if (inside_ != Inside::kTensor || array_ != nullptr || (depth_ == 2 && is_known_key())) malformed("a value");
     return true;
@@ -131,7 +131,7 @@ class HeaderHandler : public Json::json_sax_t {
   bool has_metadata_ = false;
 };
 
-// The object as an entry, its range made absolute.
+// Makes an entry, whose range is absolute.
 SafetensorsEntry checked_entry(const RawEntry& raw, uint64_t header_bytes, const Place& file) {
   Place place = file;
   place.tensor = raw.name;
@@ -165,7 +165,7 @@ SafetensorsEntry checked_entry(const RawEntry& raw, uint64_t header_bytes, const
   return entry;
 }
 
-// Or what can be known of it.
+// If the entry has a fault, this returns what is known about it.
 SafetensorsEntry entry_or_fault(const RawEntry& raw, uint64_t header_bytes, const Place& file) {
   try {
     return checked_entry(raw, header_bytes, file);
@@ -238,7 +238,7 @@ SafetensorsHeader read_safetensors_header(Bytes head, uint64_t file_bytes, const
   header.entries.reserve(handler.entries.size());
   for (const RawEntry& raw : handler.entries) header.entries.push_back(entry_or_fault(raw, header_bytes, place));
   std::ranges::stable_sort(header.entries, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;  // empty tensors before what begins at their place
+    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;  // empty tensors come before one that begins at the same place
   });
   check_ranges(header.entries, header_bytes, file_bytes, place);
   check_names(header.entries, place);

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kZip64Marker = std::numeric_limits<uint32_t>::max();
 constexpr uint16_t kUtf8 = 0x0800, kDescriptor = 0x0008;
 constexpr uint64_t kLocalBytes = 30, kEntryBytes = 46, kTailBytes = 98, kExtraHead = 4;
-// The tail of an archive of 10^6 records goes out in pieces of this size.
+// The tail is emitted in blocks of this size: an archive may have 10^6 records.
 constexpr size_t kBlockBytes = 1 << 16;
 
 bool is_big(uint64_t bytes) { return bytes >= kZip64Marker; }
@@ -100,7 +100,7 @@ uint64_t TorchArchiveLayout::entry_crc_at(uint64_t record) const {
   return at;
 }
 
-// What follows the payload of the record before and leads to the payload of record i.
+// The bytes between the payload of the record before and that of record i.
 std::string TorchArchiveLayout::before(uint64_t i, std::span<const uint32_t> crcs) const {
   Writer out;
   if (i > 0) {

@@ -1,4 +1,4 @@
-// Layout and writer of a torch.save archive whose payloads are written by others, in any order: positions first, CRCs last.
+// Layout and writer of a torch.save archive whose payloads are written by other code, in any order: positions first, CRCs last.
 //
 // Form (as torch writes it, zip64 rules included): records stored; local header with flags 0x0808 and zero CRC and sizes; an `FB`
 // padding extra so that every payload starts at a multiple of 64; payload; data descriptor; central directory; zip64 end record,

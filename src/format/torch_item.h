@@ -64,7 +64,8 @@ enum class ItemForm : uint8_t {
   kOpaque,   // a tensor, but not a plain one (quantized, wrapper subclass): copied, never resliced
 };
 
-// What data.pkl of a tensor item says, checked: shapes non-negative, strides and offset inside the storage, as long as its record.
+// The content of a tensor item's data.pkl, checked: shapes are non-negative, strides and offset lie inside the storage, and the storage is
+// as long as its record.
 struct TensorItem {
   ItemForm form = ItemForm::kStrided;
   DType dtype{};
@@ -79,18 +80,18 @@ struct TensorItem {
   uint64_t packed = 0;        // bytes of the record in the item if it is deflated, else 0
   uint32_t crc = 0;
   bool has_crc = false;              // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
-  Place pickle_end;                  // behind the STOP of data.pkl
+  Place pickle_end;                  // after the STOP of data.pkl
   uint64_t trailing_bytes = 0;       // that follow there
-  bool described = true;             // false, for kOpaque: dtype and sizes are its class's affair
-  std::string subclass;              // what made it if not a plain call: "torchao.dtypes.Float8Tensor", "torch._utils._rebuild_qtensor"
+  bool described = true;             // false for a kOpaque whose dtype and sizes only its class knows
+  std::string subclass;              // what made it, if no plain call did: "torchao.dtypes.Float8Tensor", "torch._utils._rebuild_qtensor"
   std::vector<std::string> refused;  // of a subclass: globals that dcp.load refuses unless the program allows them
 };
-// Whether it has no elements: offset and strides, which torch keeps from the original view, are then meaningless.
+// Whether it has no elements. Its offset and strides, which torch keeps from the original view, are then meaningless.
 bool is_empty(const TensorItem& item);
 // Whether the elements are contiguous from the start of the storage.
 bool is_dense(const TensorItem& item);
-// Throws item_not_tensor if torch would not make a tensor of it, item_refused for a pickle that dcp.load, which reads tensors with
-// weights_only=True, refuses whatever the program allows.
+// Throws item_not_tensor if torch would not make a tensor from it, and item_refused if dcp.load, which reads tensors with
+// weights_only=True, refuses its pickle whatever the program allows.
 TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -13,9 +13,9 @@
 //
 // Every position counts from the start of the item. Sizes of local headers are not used: torch writes zeros there.
 //
-// What torch reads is what its reader (miniz) makes of this: the end record is the last "PK\5\6" that has room for one, whatever its
-// comment says, and none where its search leaves the file (check_found); names are found without regard to case, and of two equal ones any
-// may be found. An archive that other readers take otherwise is refused.
+// torch's reader is miniz. Its end record is the last "PK\5\6" that has room for one, whatever the comment says; it finds none where its
+// search would leave the file (check_found). It ignores case in names, and of two equal names may find either. An archive that other
+// readers would read differently is refused.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -34,8 +34,8 @@ constexpr uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark 
 constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kEntryBytes = 46, kLocalBytes = 30;
 constexpr uint64_t kTailBytes = kEnd64Bytes + kLocatorBytes + kEndBytes;  // what torch puts after the directory
 constexpr uint64_t kSearchBytes = 64 * kKiB + kEndBytes;                  // a comment, or junk, of at most 64 KiB
-constexpr uint16_t kEncrypted = 0x2041, kPatched = 0x20;  // of flags: encrypted, strongly, its directory, too; a difference to another file
-constexpr uint32_t kFolder = 0x10;                        // of attributes, as DOS has them: torch takes no bytes out of what has it
+constexpr uint16_t kEncrypted = 0x2041, kPatched = 0x20;  // flags: encrypted (plain, strong, directory); a patch of another file
+constexpr uint32_t kFolder = 0x10;                        // DOS attribute of folders: torch reads no bytes of such an entry
 constexpr uint16_t kZip64 = 1;
 constexpr uint32_t kZip64Marker = std::numeric_limits<uint32_t>::max();
 
@@ -45,7 +45,7 @@ uint64_t u64(Bytes b, uint64_t at) { return load_le<uint64_t>(b.data() + at); }
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
-// A position in the item, made into a Place only when something is wrong: 10^5 items are read, and a Place owns text.
+// A position in the item. It becomes a Place only when something is wrong: 10^5 items are read, and a Place owns text.
 struct Where {
   const Place& item;
   uint64_t at;
@@ -67,7 +67,7 @@ struct End {
   uint64_t end = 0;              // after its comment
 };
 
-// The last mark that has room for an end record behind it.
+// The last mark that is followed by enough bytes for an end record.
 std::optional<uint64_t> last_mark(Bytes tail) {
   if (tail.size() < kEndBytes) return std::nullopt;
   for (uint64_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
@@ -86,7 +86,7 @@ void check_found(uint64_t at, uint64_t size, const Place& place) {
        "at most " + number(kBlock - kEndBytes));
 }
 
-// torch's lies in the last 98 bytes, so a short read comes first.
+// torch's end record is in the last 98 bytes, so a short read is tried first.
 uint64_t find_end(ItemSource& item, const Place& place) {
   const uint64_t size = item.size();
   for (const uint64_t window : {std::min(size, kTailBytes), std::min(size, kSearchBytes)}) {
@@ -98,7 +98,8 @@ uint64_t find_end(ItemSource& item, const Place& place) {
   fail(ProblemId::zip_no_end, place);
 }
 
-// The last end record is not the plain end of the archive. If it lies in the comment of an earlier one, readers differ on which they take.
+// Called if the last end record is not simply the end of the archive. If it lies in the comment of an earlier one, readers differ in which
+// one they use.
 void check_comment(ItemSource& item, const End& end, uint64_t comment_bytes, const Place& place) {
   const uint64_t size = item.size(), window = std::min(size, kSearchBytes), first = size - window;
   const Bytes tail = item.at(first, window);
@@ -112,12 +113,12 @@ void check_comment(ItemSource& item, const End& end, uint64_t comment_bytes, con
          "at most " + number(size - end.at - kEndBytes));
 }
 
-// A field of the end record repeats the zip64 one or is all ones.
+// A field of the end record must repeat the zip64 one or be all ones.
 void same_or_zip64_marker(uint64_t narrow, uint64_t ones, uint64_t wide, const Where& where) {
   if (narrow != ones && narrow != wide) fail(ProblemId::zip_bad_end, where, number(narrow), number(wide));
 }
 
-// Takes over what the zip64 end record says, if a locator points to one.
+// Takes the values from the zip64 end record, if a locator points to one.
 void read_end64(ItemSource& item, End& end, const Place& place) {
   if (end.at < kLocatorBytes + kEnd64Bytes) return;
   const uint64_t locator_at = end.at - kLocatorBytes;
@@ -164,13 +165,13 @@ End read_end(ItemSource& item, const Place& place, const Limits& limits) {
   if (end.directory_bytes > limits.zip_directory_bytes) {
     fail(ProblemId::over_limit, here, number(end.directory_bytes) + " bytes of directory", "at most " + number(limits.zip_directory_bytes));
   }
-  // Were there anything between, readers that count positions from the end would read another archive than those that count from the start.
+  // With anything in between, readers that count positions from the end would see a different archive than those that count from the start.
   if (end.directory_at > end.directory_limit || end.directory_bytes != end.directory_limit - end.directory_at) {
     check_comment(item, end, 0, place);
     fail(ProblemId::zip_bad_end, here, number(end.directory_bytes) + " bytes of directory at " + number(end.directory_at),
          "an end at " + number(end.directory_limit));
   }
-  // Before any memory is taken for entries: each needs its fixed part and a name of one byte and a slash.
+  // Checked before memory is allocated for entries: each needs at least its fixed part.
   if (end.entries > end.directory_bytes / kEntryBytes) {
     fail(ProblemId::zip_bad_directory, here, number(end.entries) + " records in " + number(end.directory_bytes) + " bytes");
   }
@@ -195,8 +196,8 @@ struct Entry {
   uint64_t bytes = 0;  // of the entry in the directory
 };
 
-// Replaces the fields that are all ones by those of the zip64 extra, in the order of the format; where none is, extras say nothing. Of two
-// such extras readers take different ones.
+// Replaces the fields that are all ones by those of the zip64 extra, in the order of the format; if no field is, extras are ignored. Two
+// such extras are refused, because readers differ in which one they use.
 bool apply_extra(Bytes extra, Entry& entry) {
   if (entry.size != kZip64Marker && entry.packed != kZip64Marker && entry.header != kZip64Marker) return true;
   bool met = false;
@@ -239,7 +240,7 @@ Entry read_entry(Bytes directory, uint64_t at, const Where& here) {
   return entry;
 }
 
-// Splits ROOT/NAME. The first entry says what the root is (torch takes it from there), the others must have it.
+// Splits ROOT/NAME. The first entry determines the root, as in torch; the others must have the same.
 std::string_view name_below(ZipDirectory& directory, std::string_view full, const Where& here) {
   const size_t slash = full.find('/');
   if (slash == std::string_view::npos) fail(ProblemId::zip_no_root, here, std::string(full));
@@ -264,7 +265,7 @@ void add_record(ZipDirectory& directory, const Entry& entry, const Where& here) 
   if (record.method == ZipRecord::kStored && entry.size != entry.packed) {
     fail_in(record.name, here, ProblemId::zip_bad_directory, number(entry.packed) + " bytes stored", number(entry.size));
   }
-  // The format's own bound: 258 bytes from two bits.
+  // The format's limit: two bits give at most 258 bytes.
   if (record.method == ZipRecord::kDeflated && (entry.size / 1032 > entry.packed || (entry.packed == 0 && entry.size != 0))) {
     fail_in(record.name, here, ProblemId::zip_bad_directory, number(entry.size) + " bytes packed into " + number(entry.packed));
   }
@@ -291,7 +292,7 @@ void check_disjoint(ZipDirectory& directory, uint64_t directory_at, const Place&
 
 char fold(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Names that torch asks for, or their beginnings. In other letters torch finds them all the same, other readers do not.
+// Refuses names that differ only in case from names, or prefixes, that torch looks up: torch finds them anyway, other readers do not.
 void check_case(const ZipRecord& record, const Place& place) {
   if (std::ranges::none_of(record.name, [](char c) { return fold(c) != c; })) return;
   std::string folded = record.name;
@@ -359,7 +360,7 @@ uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRe
   if (!name.starts_with(directory.root) || name[directory.root.size()] != '/' || !name.ends_with(record.name)) {
     fail_in(record.name, here, ProblemId::zip_bad_local, "the name " + std::string(name), directory.root + "/" + record.name);
   }
-  // check_disjoint left at least this much room; the extra field of the local header must fit in what is over.
+  // check_disjoint has left at least this much room; the extra field of the local header must fit in the rest.
   const uint64_t payload = record.header + kLocalBytes + name_bytes + u16(b, 28);
   if (payload > record.limit || record.packed > record.limit - payload) {
     fail_in(record.name, here, ProblemId::zip_overlap, number(record.packed) + " bytes at " + number(payload),

@@ -12,7 +12,7 @@
 namespace dcp {
 namespace {
 
-// 128 MiB: what the zstd library itself takes without being asked. torch's writer uses 2 MiB.
+// 128 MiB: the zstd library's own default limit. torch's writer uses 2 MiB.
 constexpr int kMaxWindowLog = 27;
 
 struct FreeContext {
@@ -42,7 +42,7 @@ ZstdReader::ZstdReader(Pull pull, Place place, uint64_t max_bytes)
 
 ZstdReader::~ZstdReader() = default;
 
-// One round: takes input if there is none, and decodes some of it. 0 bytes may mean anything but the end, which is `ended`.
+// Decodes one round, after taking input if there is none. 0 bytes do not mean the end, which is `ended`.
 size_t ZstdReader::decode(MutableBytes out) {
   State& s = *state_;
   ZSTD_inBuffer input{.src = s.input.data(), .size = s.input.size(), .pos = 0};
@@ -65,7 +65,7 @@ size_t ZstdReader::read(MutableBytes out) {
   State& s = *state_;
   size_t filled = 0;
   while (filled < out.size() && !s.ended) {
-    // Once all expected bytes are out, tries to decode one more: there must be none.
+    // Once all expected bytes are decoded, it tries to decode one more: there must be none.
     std::byte beyond[1];
     const bool is_full = s.left == 0;
     MutableBytes room = is_full ? MutableBytes(beyond) : out.subspan(filled, std::min<uint64_t>(out.size() - filled, s.left));

@@ -11,7 +11,7 @@
 namespace dcp {
 namespace {
 
-// The R of `__R.metadata`.
+// The R in `__R.metadata`.
 std::optional<uint32_t> rank_of(std::string_view name) {
   if (!name.starts_with("__") || !name.ends_with(kMetadata)) return std::nullopt;
   return decimal<uint32_t>(name.substr(2, name.size() - 2 - kMetadata.size()));

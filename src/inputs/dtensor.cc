@@ -27,7 +27,7 @@ class DTensorReader {
  private:
   Value state_of(const Value& object) const { return object.kind == Kind::kObject ? m_.state_of(object) : Value{}; }
 
-  // An object's state in __reduce_ex__: a dict, or a pair of the dicts of attributes and of slots. kUnset: none.
+  // An attribute in an object's state, which is a dict, or a pair of dicts of attributes and slots (__reduce_ex__). kUnset: there is none.
   Value attribute(const Value& state, std::string_view name) const {
     if (state.kind == Kind::kTuple && state.n == 2) {
       const Value found = attribute(m_.element(state, 1), name);

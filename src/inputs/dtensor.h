@@ -5,8 +5,8 @@
 //   state   := {_local_tensor, _spec}, or a pair with it as the dict of slots
 //   _spec   := DTensorSpec {mesh, placements: (Shard {dim} | _StridedShard {dim, split_factor} | Replicate, ...), ...}
 //   mesh    := DeviceMesh {_coordinate_on_dim: None or a number for each mesh dim, ...}
-// `sizes` are those of the whole tensor. The number of ranks along a mesh dim is not read here, since every release stores it differently:
-// the coordinates of all ranks show it.
+// `sizes` are those of the whole tensor. The number of ranks along a mesh dim is not read, since every release stores it differently; the
+// coordinates of all ranks show it.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct LocalShard {
   Value local;                        // the rank's own tensor
   std::vector<int64_t> local_sizes;   // of it
   std::vector<int64_t> sizes;         // of the whole tensor
-  std::vector<Placement> placements;  // one a mesh dim
-  std::vector<uint32_t> coordinate;   // of the rank, one a mesh dim; none: the rank is outside the mesh and holds nothing
+  std::vector<Placement> placements;  // one per mesh dim
+  std::vector<uint32_t> coordinate;   // of the rank, one per mesh dim; none: the rank is outside the mesh and holds nothing
 };
 
-// nullopt: `leaf` is not a DTensor, or lacks what is read here.
+// nullopt: `leaf` is not a DTensor, or lacks a needed attribute.
 std::optional<LocalShard> read_dtensor(const PickleGraph& graph, const StateDict::Leaf& leaf);
 
 }  // namespace dcp

@@ -14,7 +14,7 @@ struct Magic {
   Foreign is;
   size_t at = 0;
 };
-// torch before 0.2 wrote a tar of these files, which torch.load reads only where it may run what is in it.
+// torch before 0.2 wrote a tar of these files, which torch.load reads only if it may run code from it.
 constexpr Foreign kTorchTar = {"a torch.save file in the tar form of torch 0.1",
                                "if you trust it, rewrite it with torch: torch.save(torch.load(FILE, weights_only=False), NEW)"};
 constexpr Magic kMagics[] = {

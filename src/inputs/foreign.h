@@ -1,5 +1,4 @@
-// Recognizes what is at a path instead of a checkpoint: other programs' formats, by content where that is cheap. The user has a crashed
-// run, the wrong path, or another program's file.
+// Recognizes what a path holds instead of a checkpoint, such as another program's file; by content where that is cheap.
 #pragma once
 
 #include <string>
@@ -19,9 +18,9 @@ struct Foreign {
 // First bytes of a file that are enough for foreign_file.
 inline constexpr uint64_t kForeignBytes = 512;
 Foreign foreign_file(Bytes head);
-// A zip archive with everything in a folder, as torch writes it, or the form that it wrote before 1.6.
+// Whether it is a zip archive with everything in a folder, as torch writes it, or the form that it wrote before 1.6.
 bool is_torch_file(Bytes head);
-// By the names of a folder's entries.
+// Recognizes a folder by the names of its entries.
 Foreign foreign_folder(const std::vector<std::string>& names);
 
 }  // namespace dcp

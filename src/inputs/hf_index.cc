@@ -34,7 +34,7 @@ HfIndex open_index(Store& store, const std::string& path, const std::string& ind
 
 namespace {
 
-// Of a tensor that two files hold, `kept` has the one that counts.
+// Two files hold the tensor, and the copy in `kept` counts.
 void add_copy(std::string_view tensor, const HeldTensors& ignored, const HeldTensors& kept, Tally& copies) {
   const auto shape_in = [&](const HeldTensors& f) { return f.shape_of ? f.shape_of(tensor) : std::string(); };
   const std::string shape = shape_in(ignored), wanted = shape_in(kept), file(ignored.file);

@@ -10,7 +10,7 @@
 
 namespace dcp {
 
-// A path that may hold a checkpoint. Each look at it happens once for all kinds, and only if an adapter asks for it.
+// A path that may hold a checkpoint. Its facts are read once for all kinds, and only if an adapter asks for them.
 class Found {
  public:
   // Throws no_such_path.
@@ -23,8 +23,8 @@ class Found {
   bool is_file() const { return facts_.kind == FileKind::kRegular; }
   uint64_t bytes() const { return facts_.bytes; }
   std::string name() const;
-  std::string folder() const;  // around it
-  // Of a folder, or of the one around a file.
+  std::string folder() const;  // that it is in
+  // The entries of the folder, or of the one that a file is in.
   const std::vector<DirEntry>& entries();
   bool has_entry(bool (*is)(const DirEntry&));
   // The first bytes of a file. Throws not_checkpoint for anything that cannot be a checkpoint by itself.
@@ -40,16 +40,16 @@ class Found {
 };
 
 struct Input {
-  // Whether the checkpoint is of this kind, possibly damaged. Called after earlier rows have said no.
+  // Whether the checkpoint is of this kind, possibly damaged. Called after earlier rows have returned false.
   bool (*is_at)(Found&) = nullptr;
   OpenedCatalog (*open)(Found&) = nullptr;
-  // The keys alone, where that is quicker than opening; nullopt: opening says them.
+  // Reads only the keys, if that is quicker than opening; nullopt: open it for the keys.
   std::optional<std::vector<std::string>> (*read_keys)(Found&) = [](Found&) { return std::optional<std::vector<std::string>>(); };
   // Whether a file of this name makes its folder a checkpoint of this kind.
   bool (*describes)(std::string_view name) = [](std::string_view) { return false; };
-  // What opening reads of such a file; null if that includes data.
+  // Reads the part of such a file that opening reads; null if that includes data.
   Description (*read_description)(Store&, const std::string& path, const Limits&) = nullptr;
-  // Whether the name of a file suggests such a checkpoint; the file may stand for the folder that it is in.
+  // Whether the name of a file suggests such a checkpoint. The file may stand for its folder.
   bool (*is_file)(std::string_view name) = [](std::string_view) { return false; };
 };
 

@@ -8,7 +8,7 @@
 
 namespace dcp {
 
-// Possibly without checking anything else: for suggestions.
+// Used for suggestions, so nothing else needs to be checked.
 std::vector<std::string> read_keys(Store& store, const std::string& path, const OpenOptions& options);
 
 }  // namespace dcp

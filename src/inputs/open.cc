@@ -49,7 +49,7 @@ bool Found::has_entry(bool (*is)(const DirEntry&)) { return is_folder() && std::
 Bytes Found::head() {
   if (head_) return *head_;
   if (!is_file()) fail(ProblemId::not_checkpoint, {.path = path_}, "no regular file", std::string(kExpected));
-  if (path_.ends_with(".distcp"))  // archives back to back: its content says as little as its name
+  if (path_.ends_with(".distcp"))  // archives back to back: its content tells no more than its name
     fail(ProblemId::not_checkpoint, {.path = path_}, "a data file of a DCP checkpoint", "the folder that it is in");
   head_.emplace(std::min(facts_.bytes, kForeignBytes));
   const OpenFile file(store_, store_.open_read(path_));

@@ -30,14 +30,14 @@ bool can_join(const Ranks& ranks, size_t dim) {
              });
 }
 
-// In elements, one for each dim.
+// Strides in elements, one for each dim.
 std::vector<int64_t> strides_of(const PlainTensor& t) {
   if (!t.strides.empty()) return {t.strides.begin() + 1, t.strides.end()};
   const Numbers strides = row_major(t.dims);
   return {strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(t.dims.size())};
 }
 
-// Whether its elements, in whatever order, have nothing between them.
+// Whether its elements, in any order, are contiguous.
 bool is_dense(const PlainTensor& t) {
   uint64_t last = 0;
   const std::vector<int64_t> strides = strides_of(t);
@@ -63,7 +63,7 @@ JoinedTensor joined(const Ranks& ranks, uint32_t dim, const Place& place) {
 
 JoinedTensor unknown(const Ranks& ranks) { return {.sizes = {ranks[0].dims.begin(), ranks[0].dims.end()}, .parts = {}}; }
 
-// Up to ten of them.
+// Lists up to ten keys.
 std::string listed(const std::vector<std::string>& keys) {
   constexpr size_t kNamed = 10;
   std::string text;
@@ -139,7 +139,7 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   return all;
 }
 
-// By what is known, else by the shapes, else by the bytes.
+// Decides by what is known, or else by the shapes, or else by the bytes.
 PlainShards::Is PlainShards::judge(std::string_view key, const Ranks& ranks, size_t count) {
   const uint32_t dim = *options_.shards_on_dim;
   if (!can_join(ranks, dim) || (volume(ranks[0].dims) == 0 && have_same_dims(ranks))) return Is::kWhole;
@@ -153,7 +153,7 @@ PlainShards::Is PlainShards::judge(std::string_view key, const Ranks& ranks, siz
   return !replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX) ? Is::kPart : Is::kEither;
 }
 
-// What is the same on all ranks is a part where all others of its shape are, as far as they are known.
+// A tensor that is the same on all ranks is a part if all others of its shape are, as far as these are known.
 void PlainShards::settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const {
   struct Count {
     uint64_t parts = 0, whole = 0;
@@ -172,7 +172,7 @@ void PlainShards::settle_by_shape(const PlainTensors& tensors, std::map<std::str
   }
 }
 
-// Where two ranks have the same parts of everything, each part would be there twice.
+// If two ranks have the same parts of everything, each part would occur twice.
 bool PlainShards::repeat_rank(const PlainTensors& tensors, const std::vector<std::string>& parts, std::vector<Problem>& findings) {
   if (parts.empty()) return false;
   const Ranks& first = tensors.find(parts[0])->second;
@@ -207,7 +207,7 @@ JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t cou
     ++differing;
     std::erase_if(dims, [&](size_t d) { return ranks[0].dims.size() > d && !along(d); });
   }
-  // One key is a matter of that key.
+  // A difference in one key concerns only that key.
   if (differing_bytes <= bytes / 2 || (differing == 1 && keys.size() > 1)) return {};
   JoinedTensors all;
   for (const std::string& key : keys) all.emplace(key, unknown(tensors.find(key)->second));
@@ -222,7 +222,7 @@ bool PlainShards::any_differ(const Ranks& ranks, uint64_t at_most) {
   return std::ranges::any_of(ranks, [&](const PlainTensor& t) { return differ(ranks[0], t, at_most); });
 }
 
-// Whether they are sure to: bytes that cannot be compared in their order, or are not looked at, may be the same.
+// Whether they surely differ: bytes that cannot be compared in order, or are not read, may be the same.
 bool PlainShards::differ(const PlainTensor& a, const PlainTensor& b, uint64_t at_most) {
   if (&a == &b) return false;
   if (!same_dims(a, b) || a.info->dtype != b.info->dtype) return true;

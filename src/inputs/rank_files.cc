@@ -65,7 +65,7 @@ class Opening {
         [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, facts_, options_.limits);
   }
 
-  // Of the files of [first, end), which hold the same part of the state dict.
+  // For the files [first, end), which hold the same part of the state dict.
   void look_for_parts(const std::vector<RankFile>& files, size_t first, size_t end) {
     PlainShards shards(store_, path_, files, options_);
     const PlainTensors tensors = plain_tensors(files, first, end);
@@ -80,7 +80,7 @@ class Opening {
     joined_.clear();
   }
 
-  // What is not named as whole is joined: a name that is mistyped must not pass.
+  // A tensor that is not named as whole is joined, so a mistyped name must be an error.
   void check_globs() const {
     for (const std::string& glob : options_.replicated) {
       const auto has = [&](const MetadataContent& c) {
@@ -123,7 +123,7 @@ class Opening {
                                      part + files[first].apart + " and " + std::to_string(end - first - 1) + " more"));
   }
 
-  // The meshes' sizes are known when all ranks have said where they are.
+  // Meshes' sizes are known once the coordinates of all ranks are.
   void observe(size_t f, const std::vector<std::string>& under) {
     has_shards_.resize(f + 1);
     keys_.resize(f + 1);
@@ -163,7 +163,7 @@ class Opening {
   Store& store_;
   const std::string& path_;
   const OpenOptions& options_;
-  Limits limits_;  // what is left
+  Limits limits_;  // remaining
   std::vector<Problem> findings_;
   RankShards shards_;
   std::vector<bool> has_shards_;  // by file: a DTensor, or the like

@@ -78,7 +78,7 @@ class Merger {
     }
   }
 
-  // Whether this chunk of tensor `index` was there already; takes note of it.
+  // Whether this chunk of tensor `index` has occurred before; remembers it.
   bool is_known(size_t index, const MetadataContent::Chunk& chunk, uint32_t rank) {
     const auto same = [&](const MetadataContent::Chunk& c) {
       return std::ranges::equal(numbers(c.offsets_at, rank), numbers(chunk.offsets_at, rank)) &&
@@ -141,7 +141,7 @@ class Merger {
       if (seen_globals_.insert(s).second) out_.unknown_globals.push_back(s);
   }
 
-  // Of a dict that several ranks have, what each of them adds.
+  // Adds what a rank adds to a dict that several ranks have.
   void add_attribute(const ExtraAttribute& a) {
     const auto [known, fresh] = attributes_.try_emplace(a.name, Attribute{out_.attributes.size(), {}});
     if (fresh) out_.attributes.push_back(a);
@@ -152,8 +152,8 @@ class Merger {
 
   const std::string& path_;
   std::vector<Problem>& findings_;
-  std::unordered_set<std::string> damaged_;                  // keys of which that is known
-  std::unordered_set<std::string_view> ignored_, reported_;  // keys that are described differently: by the current rank, by any
+  std::unordered_set<std::string> damaged_;                  // keys already reported
+  std::unordered_set<std::string_view> ignored_, reported_;  // keys described differently: by the current rank, by any rank
   MetadataContent out_;
   uint64_t base_ = 0;  // of the current rank's ints
   std::unordered_map<std::string_view, KeyRef> refs_;

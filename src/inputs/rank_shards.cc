@@ -34,8 +34,8 @@ TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
   for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
   const auto [first, last] = std::ranges::equal_range(s.boxes.rank_of, rank);
   const size_t dims = s.sizes.size();
-  // Where the rank has several boxes, its tensor has the runs of each dim one after the other.
-  std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in `local`
+  // If the rank has several boxes, its tensor has the runs of each dim one after the other.
+  std::vector<std::map<int64_t, int64_t>> runs(dims);  // per dim: from offset to size, and later to the run's beginning in `local`
   for (auto it = first; it != last; ++it) {
     const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
     for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
@@ -52,12 +52,12 @@ TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
     for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
     part.boxes.push_back(std::move(b));
   }
-  // A mesh that seems smaller than it is, for want of its last ranks, gives each of the others more than it has.
+  // If the last ranks are missing, the mesh seems smaller than it is, and each rank would get more than it has.
   if (!part.boxes.empty() && shard.local_sizes != part.local_sizes && explain(key, s)) part.boxes.clear();
   return part;
 }
 
-// Those who are at each place, as positions in `files`.
+// The ranks at each place of the mesh, as positions in `files`.
 RankShards::Places RankShards::places(const Sharded& s) const {
   std::vector<size_t> order(s.files.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -71,7 +71,7 @@ RankShards::Places RankShards::places(const Sharded& s) const {
   return at;
 }
 
-// The first file beside those that have the key which does not.
+// The first file of the same part that lacks the key.
 const RankFile* RankShards::lacking(const Sharded& s) const {
   for (size_t f = 0; f < files_.size(); ++f) {
     const bool beside = !s.files.empty() && files_[f].under == files_[s.files.front()].under;
@@ -80,8 +80,8 @@ const RankFile* RankShards::lacking(const Sharded& s) const {
   return nullptr;
 }
 
-// Why the ranks' boxes are not the whole tensor; false if none of the files shows it. Several ranks may well be at one place, of the meshes
-// that a larger one is made of, but then as many are at each.
+// Reports why the ranks' boxes are not the whole tensor; returns false if none of the files shows it. Several ranks may be at one place, in
+// meshes that are parts of a larger one, but then the same number is at each.
 bool RankShards::explain(std::string_view key, Sharded& s) {
   const Places at = places(s);
   const auto most = std::ranges::max_element(at, {}, &std::vector<size_t>::size);

@@ -1,4 +1,4 @@
-// What the files of all ranks say of tensors that are sharded, and the boxes that follow from it.
+// What the files of all ranks say about sharded tensors, and the boxes that follow from it.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@
 
 namespace dcp {
 
-// Files are known by their numbers. What cannot be, because of a rank that contradicts the others, has another's place in the mesh or lacks
-// the key, becomes a finding of that key, which has no boxes then.
+// Files are identified by number. If a rank contradicts the others, has another rank's place in the mesh, or lacks a key, that is a finding
+// about the key, which then has no boxes.
 class RankShards {
  public:
   RankShards(const std::string& path, const std::vector<RankFile>& files, std::vector<Problem>& findings)
       : path_(path), files_(files), findings_(findings) {}
 
-  // In the order of the files.
+  // Call in the order of the files.
   void meet(size_t file, std::string_view key, const LocalShard& shard);
-  // After all have been met.
+  // Call after the last meet().
   void check();
   bool has(std::string_view key) const { return of_key_.contains(key); }
   // Throws torch_rank_part.
@@ -35,7 +35,7 @@ class RankShards {
     std::vector<int64_t> sizes;
     Mesh mesh;
     RankBoxes boxes;
-    std::vector<size_t> files, outside;  // that have it, sorted: those in the mesh, others
+    std::vector<size_t> files, outside;  // that have it, sorted: those in the mesh, and others
     std::vector<uint32_t> coordinates;   // of each of `files`
     bool is_disputed = false;
 

@@ -18,7 +18,7 @@ std::string joined(const std::vector<std::string>& names) {
   return names.size() > 5 ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-// What other program wrote the folder, or those in it.
+// The program that wrote the folder, or the folders in it.
 Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const std::vector<std::string>& names) {
   Foreign foreign = foreign_folder(names);
   for (const DirEntry& e : entries) {
@@ -31,8 +31,8 @@ Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirE
   return foreign;
 }
 
-// Without ZeRO DeepSpeed keeps the module's state dict in files that are read as they are, one for each rank of tensor parallelism; its script
-// refuses such a folder. Of several steps, those of the newest.
+// Without ZeRO, DeepSpeed writes the module's state dict to files that dcpctl reads, one for each rank of tensor parallelism; its own
+// script refuses such a folder. Of several steps, this returns the newest one's files.
 std::vector<std::string> states_without_zero(Store& store, const std::string& path) {
   std::vector<std::string> states, steps;
   for (const DirEntry& e : store.list(path)) {

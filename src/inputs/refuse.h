@@ -11,8 +11,8 @@ namespace dcp {
 
 inline constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
 
-// Of a folder with files of these names: it has files of ranks, but neither metadata nor a file of rank 0. The rank that writes the metadata
-// writes data, too, so that this may be what one node of several wrote on a disk of its own.
+// Whether a folder with files of these names may be one node's part of a save: it has files of ranks, but neither metadata nor a file of
+// rank 0. The rank that writes the metadata also writes data, so another node may have written both to its own disk.
 bool may_be_one_nodes_part(const std::vector<std::string>& names);
 
 // Throws not_checkpoint.

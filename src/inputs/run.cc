@@ -20,7 +20,7 @@ std::regex compiled(const std::string& pattern) {
   fail(ProblemId::usage, {.setting = "pattern"}, "'" + pattern + "'", "a regular expression with one group, for the step's number");
 }
 
-// For messages: all of them, or the newest.
+// For messages: all numbers, or the newest ones.
 std::string numbers_of(const std::vector<Step>& steps) {
   constexpr size_t kMax = 8;
   if (steps.empty()) return "folders whose names hold a step's number";
@@ -30,7 +30,7 @@ std::string numbers_of(const std::vector<Step>& steps) {
   return text;
 }
 
-// The last step, and another of its number: accelerate's model and optimizer, say.
+// Fails if another step has the number of the last one, such as accelerate's model and optimizer.
 void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
   if (steps.size() < 2 || steps[steps.size() - 2].number != steps.back().number) return;
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
@@ -43,7 +43,7 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-// What trainers put into a complete step last.
+// Whether trainers write this file last into a complete step.
 bool is_mark(const DirEntry& e) { return e.kind == FileKind::kRegular && is_completion_mark(e.name); }
 
 class StepFinder {
@@ -52,7 +52,7 @@ class StepFinder {
     if (!pattern.empty()) regex_ = compiled(pattern);
   }
 
-  // In this very folder.
+  // The steps directly in this folder.
   std::vector<Step> in(const std::string& folder, const std::vector<DirEntry>& entries) const {
     std::vector<Step> all = numbered(folder, entries), steps = all;
     std::erase_if(steps, [](const Step& s) { return !s.unfinished && !s.parts.empty(); });
@@ -80,7 +80,7 @@ class StepFinder {
     return steps;
   }
 
-  // What cannot be looked into may be a step; who opens it says what is wrong with it.
+  // A folder that cannot be listed may be a step; opening it will report what is wrong.
   bool is_step(Step& step) const {
     try {
       const std::vector<DirEntry> inside = store_.list(step.path);
@@ -107,7 +107,7 @@ Problem unfinished(const std::string& folder, std::string what) {
 
 bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
 
-// Says why those are broken that are so by their name, or since they lack what the newest marked one before them has.
+// Sets `broken` for steps whose name says that they are unfinished, and for those that lack the mark of the newest marked step before them.
 void judge_by_marks(std::vector<Step>& steps) {
   const Step* marked = nullptr;
   for (Step& s : steps) {
@@ -122,7 +122,7 @@ void judge_by_marks(std::vector<Step>& steps) {
   }
 }
 
-// No folder of the run is a step by itself: the one that is wanted may be in parts.
+// No folder of the run is a checkpoint itself, but the wanted step is in parts.
 [[noreturn]] void refuse_parts(const Step& step) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step.path});
   p.names = step.parts;
@@ -137,7 +137,7 @@ std::optional<Problem> fault_of(Store& store, const Step& step, const OpenOption
   return std::nullopt;
 }
 
-// `finished`: the run's steps that are.
+// `finished` has the run's finished steps.
 [[noreturn]] void refuse_step(Store& store, const RunFolder& run, const std::string& wanted, const std::vector<Step>& finished) {
   const bool latest = wanted == "latest";
   Problem p = make_problem(ProblemId::step_missing, {.path = run.folder}, latest ? "no complete step" : wanted, numbers_of(finished));

@@ -23,18 +23,18 @@ struct Step {
 };
 
 struct RunFolder {
-  std::string folder;       // around the steps
+  std::string folder;       // that contains the steps
   std::vector<Step> steps;  // ascending; `broken` is set for those that are unfinished or lack their mark
 };
 
-// The steps in a folder, or in the only one below it that has some: `checkpoints/` of many trainers. `pattern`: a regular expression with one
-// group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no metadata is a step too, and so
-// is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint itself, those that hold the parts of one
-// are steps: accelerate keeps model and optimizer apart. What is named like an unfinished save is one, whatever it holds so far. Opens
-// none. Throws step_ambiguous if several folders below hold steps.
+// The steps in a folder, or in the only folder below it that has any, such as `checkpoints/` of many trainers. `pattern`: a regular
+// expression with one group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no
+// metadata is a step too, and so is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint
+// itself, those that hold the parts of one are steps: accelerate keeps model and optimizer apart. A folder with the name of an unfinished
+// save counts as one, whatever it holds so far. Opens no step. Throws step_ambiguous if several folders below hold steps.
 RunFolder find_run(Store& store, const std::string& folder, const std::string& pattern);
 
-// What a folder's name says about it, if that is that its save did not finish.
+// The problem if a folder's name says that its save did not finish.
 std::optional<Problem> unfinished_by_name(const std::string& folder);
 
 // Why this checkpoint cannot be used.
@@ -45,8 +45,8 @@ struct StepQuery {
   std::string wanted;   // a number, or "latest": the newest complete one
   std::string pattern;  // as for find_run
 };
-// The path of the step. `broken` gets the newer ones that were skipped. Unfinished ones are never chosen. Throws step_missing, step_ambiguous,
-// usage; step_in_parts if the step holds several checkpoints in subfolders, which are the problem's names.
+// The path of the step. `broken` gets the newer steps that were skipped. Unfinished steps are never chosen. Throws step_missing,
+// step_ambiguous, usage; step_in_parts if the step holds several checkpoints in subfolders, which are the problem's names.
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
 
 }  // namespace dcp

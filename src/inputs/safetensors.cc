@@ -31,7 +31,7 @@ OpenedCatalog catalog_of(const std::vector<SafetensorsFile>& files, const std::s
   return opened;
 }
 
-// Of each file, or nullopt where there is none.
+// The header of each file, or nullopt if the file does not exist.
 std::vector<std::optional<SafetensorsFile>> read_headers(Store& store, const std::string& path, const std::vector<std::string>& names,
                                                          FollowLinks links, Limits& left) {
   std::vector<std::optional<SafetensorsFile>> found(names.size());
@@ -89,7 +89,7 @@ class IndexedFolder {
     incomplete_ = verdict.incomplete;
   }
 
-  // Tensors of files that are gone may be in others, which the index does not name.
+  // Tensors of missing files may be in others, which the index does not name.
   std::string hint_for(const LostTensors& lost, const std::vector<DirEntry>& entries) {
     std::vector<std::string> names;
     for (const DirEntry& e : entries)
@@ -98,7 +98,7 @@ class IndexedFolder {
     try {
       for (const auto& file : read_headers(store_, path_, names, options_.links, left_))
         for (const SafetensorsEntry& e : file ? file->header.entries : std::vector<SafetensorsEntry>()) here.insert(e.name);
-    } catch (const Error&) {  // what no index names may be anything
+    } catch (const Error&) {  // a file that no index names may be anything
       here.clear();
     }
     const auto is_here = [&](std::string_view tensor) { return here.contains(std::string(tensor)); };
@@ -139,7 +139,7 @@ OpenedCatalog open_all(Store& store, const std::string& path, const std::vector<
   return opened;
 }
 
-// torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the shards that it did this from are kept in sharded/.
+// torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the original shards are kept in sharded/.
 void doubt_scalars(Store& store, OpenedCatalog& opened) {
   const Catalog& catalog = opened.catalog;
   const std::string sharded = catalog.folder + "/sharded";
@@ -164,9 +164,9 @@ OpenedCatalog open_safetensors_file(Found& found) {
   return opened;
 }
 
-// A folder that holds safetensors files, given itself or as its index. With an index, the checkpoint is the files that it names, and
+// A folder of safetensors files, given as the folder or its index. With an index, the checkpoint is the files that it names, and
 // contradictions between index and files become findings; a tensor that no file holds and a missing file are damage. Without one, it is all
-// files: plain ones are one checkpoint (a download without its index) as long as no tensor name occurs twice, since then it is unclear which
+// files: plain ones are one checkpoint (a download without its index) unless a tensor name occurs twice, since it would be unclear which
 // one is meant.
 OpenedCatalog open_safetensors_folder(Found& found) {
   Store& store = found.store();
@@ -203,7 +203,7 @@ Description read_header(Store& store, const std::string& path, const Limits& lim
   return {.bytes = up_to(std::max(sizeof(uint64_t) + header, 64 * kKiB)), .size = size};
 }
 
-// Decided by content; the name decides only if the beginning is damaged.
+// The content decides; the name does only if the beginning is damaged.
 bool is_safetensors_file(Found& found) {
   if (found.is_folder()) return false;
   if (begins_like_safetensors(found.head(), found.bytes())) return true;

@@ -31,7 +31,7 @@ void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
 
 SafetensorsFile read_safetensors_file(Store& store, OpenSafetensors open, Limits& limits) {
   const uint64_t bytes = store.facts(open.file).bytes - open.begin;
-  // One read for the length and, of most shards, the whole header.
+  // One read gets the length and, for most shards, the whole header.
   std::vector<std::byte> head(std::min<uint64_t>(bytes, 16 * kKiB));
   read_exact(store, open.file, open.begin, head);
   if (is_lfs_pointer(head)) fail(ProblemId::lfs_pointer, std::move(open.place));
@@ -84,7 +84,7 @@ const MetadataContent& ShardMerger::merge() {
   return out_;
 }
 
-// A tensor of which a header says what cannot be read: there is one, and no more is known.
+// A tensor whose entry in a header is faulty: it exists, and no more is known.
 void ShardMerger::add_unknown(std::string_view key, const Part& part) {
   Problem p = *part.entry->fault;
   p.place.tensor = key;

@@ -21,7 +21,7 @@ struct SafetensorsFile {
   std::optional<ShardingInfo> sharding;  // as torch.distributed.checkpoint marks a shard
 };
 
-// Deducts the memory that a JSON text of `bytes` will take, in the catalog too, from what is left. Throws memory_cap. Measured: 8 bytes per
+// Deducts from `limits` the memory that a JSON text of `bytes` will take, including the catalog. Throws memory_cap. Measured: 8 bytes per
 // byte of a header, less for an index.
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits);
 
@@ -35,14 +35,14 @@ struct OpenSafetensors {
 // a Git LFS pointer.
 SafetensorsFile read_safetensors_file(Store& store, OpenSafetensors open, Limits& limits);
 
-// Merges several files into one content: tensors in order of first appearance, one chunk per shard. A tensor's size is as far as its shards
-// reach: no header records it. Views `files` and this object.
+// Merges several files into one content: tensors in order of first appearance, one chunk per shard. No header records a tensor's size, so
+// it is as large as its shards reach. The result views `files` and this object.
 class ShardMerger {
  public:
   explicit ShardMerger(const std::vector<SafetensorsFile>& files) : files_(files) {}
   // Throws safetensors_twice, shards_disagree, shard_twice, number_overflow.
   const MetadataContent& merge();
-  // What headers say of tensors that cannot be read: they are in the content, with an unknown dtype.
+  // Faults of tensors whose entries cannot be read. The tensors are in the content, with an unknown dtype.
   const std::vector<Problem>& faults() const { return faults_; }
 
  private:

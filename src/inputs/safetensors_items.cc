@@ -15,11 +15,11 @@ namespace {
 // A data file whose tensors are one safetensors file.
 struct SafetensorsPart {
   uint32_t file = 0;
-  uint64_t begin = 0;  // behind the byte items
+  uint64_t begin = 0;  // after the byte items
   std::span<const ItemId> items;
 };
 
-// Its items, set by name. `owner`: of each item, the tensor.
+// Sets its items by name. `owner` has the tensor of each item.
 void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const SafetensorsFile& shard, std::span<const TensorId> owner) {
   Catalog& catalog = opened.catalog;
   std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
@@ -52,15 +52,15 @@ void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const Safeten
 void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options) {
   Catalog& catalog = opened.catalog;
   std::vector<TensorId> owner(catalog.chunk_total);
-  std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
-  std::set<uint32_t> transformed;         // of them those in which an empty stream stands before it for each tensor
+  std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch writes that offset for every tensor in it
+  std::set<uint32_t> transformed;         // those in which the part follows an empty stream for each tensor
   for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
     const Tensor& tensor = catalog.tensors[t];
     for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
       const ItemId item = catalog.item_of(tensor, c);
       owner[item] = t;
       const Item& i = catalog.items[item];
-      // No archive is as short as its payload.
+      // An archive is always longer than its payload.
       if (i.file == kNone || !tensor.dtype_known || i.length != volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype)) continue;
       uint64_t& begin = suspects[i.file];
       begin = std::max(begin, i.offset);
@@ -73,7 +73,7 @@ void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOption
   Limits left = options.limits;
   for (const auto& [file, last] : suspects) {
     const std::optional<Handle> handle = store.open_beneath(catalog.folder, catalog.file_name(file), options.links);
-    if (!handle) continue;  // look_at_files tells
+    if (!handle) continue;  // look_at_files reports it
     const OpenFile open(store, *handle);
     const uint64_t bytes = store.facts(*handle).bytes - std::min(last, store.facts(*handle).bytes);
     constexpr uint64_t kEmptyStreamBytes = 64;  // zstd's has 9; streams may be in streams

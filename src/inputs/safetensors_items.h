@@ -5,9 +5,9 @@
 
 namespace dcp {
 
-// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` with meaningless offsets and lengths: recognizes such files by
-// their first bytes and sets the items of their chunks by name. If a file should hold two chunks of one tensor, only the later one exists:
-// damage.
+// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` with meaningless offsets and lengths. This recognizes such files
+// by their first bytes and sets the items of their chunks by name. If the metadata has two chunks of a tensor in one file, only the later
+// one exists, which is damage.
 void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options);
 
 }  // namespace dcp

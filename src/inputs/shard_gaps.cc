@@ -89,7 +89,7 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
     const auto& [prefix, of] = name;
     for (const uint32_t number : group.numbers) {
       if (!shards.contains({prefix, number, 1}) && !shards.contains({prefix, number, *ranks.rbegin()}))
-        continue;  // else all ranks have it, or it ends here
+        continue;  // else all ranks have it, or the numbers end here
       for (const uint32_t rank : ranks)
         if (!shards.contains({prefix, number, rank}) && shards.contains({prefix, number, rank == 1 ? *ranks.rbegin() : 1}))
           return gap("no shard-" + padded(rank) + "-" + prefix + "-" + padded(number) + "-of-" + padded(of) +

@@ -1,4 +1,4 @@
-// Numbered safetensors files of which one is missing.
+// Finds gaps in numbered safetensors files.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace dcp {
 
-// A number that no file has. Of MMMMM files of one process each holds tensors, so one that is missing takes them along: damage. Of files
-// that ranks wrote, a rank may have had nothing to write (another saved its replicas), but nothing in the others shows it: a warning. What
-// a missing one held of tensors that others hold, too, is a hole, or it was at the end of a tensor: there only a rank without elements,
-// which torch writes down with its offsets, shows how large the tensor is. So nothing shows that the last rank is there.
+// Finds a number that no file has. If one process wrote the files, each holds tensors, so a missing file is damage. If ranks wrote them,
+// the missing rank may have had nothing to write (another one saved its replicas), but nothing in the other files shows that, so it is a
+// warning. If it held a part of a tensor, that part is a hole, unless it was the end of the tensor: the tensor's true size is only known if
+// some rank wrote an empty shard at the end. So a missing last rank can go unnoticed.
 void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings);
 
 }  // namespace dcp

@@ -15,10 +15,10 @@ namespace {
 constexpr unsigned kPartLevels = 4;       // global_step_N/model/NAME/ckpt, and one more
 constexpr unsigned kMaxFolders = 10'000;  // that a search looks into
 
-// What a step is made of, whatever numbers its name has.
+// Whether the folder is a part of a step, whatever numbers its name has.
 bool says_part(std::string_view name) { return name.find("model") != name.npos || name.find("optim") != name.npos; }
 
-// Nothing says that another number counts parts.
+// A number in any other name may count steps: nothing shows that it counts parts.
 bool says_step(std::string_view name, bool in_part) { return names_step(name) || (last_integer(name) && !in_part && !says_part(name)); }
 
 class Search {

@@ -2,8 +2,8 @@
 // with torch.save:
 //   {"metadata": {ITEM: {"rank_to_layout_info": {RANK: None | {"file_path", "serialization_format": {"type"}}}, ...}},
 //    "world_size": N, "version": "2.0"}
-// None stands for ITEM_RANK.pt. Items without tensors are not listed: their files have such names. An item is an entry of the state dict.
-// The metadata also describes how its tensors are sharded, but that is read from the DTensors themselves.
+// None stands for ITEM_RANK.pt. Items without tensors are not listed, but their files have such names. An item is an entry of the state
+// dict. The metadata also describes how its tensors are sharded, but that is read from the DTensors themselves.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -88,7 +88,7 @@ class MetadataReader {
   uint32_t world_size_ = 0;
 };
 
-// ITEM_RANK.pt of items that the metadata does not name, and of none that it does; with another ending, what a layout has put there.
+// Adds ITEM_RANK.pt of items that the metadata does not name. Files with other endings belong to layouts.
 void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Items& items) {
   std::set<std::string_view> named;
   for (const auto& [item, files] : items)
@@ -113,7 +113,8 @@ std::vector<std::string> globals_of(const PickleGraph& graph) {
   return {names.begin(), names.end()};
 }
 
-// Why an item is left out; damage where tensors are lost. A safetensors file has one rank's parts, and does not say which they are.
+// Why an item is left out; damage if tensors are lost. A safetensors file has the parts of one rank, and does not say which parts these
+// are.
 Problem left_out(const std::string& folder, const std::string& item, const ItemFile& file) {
   const bool holds_tensors = file.form.find("afetensors") != file.form.npos;
   Problem p = make_finding(ProblemId::item_format_unread, holds_tensors ? Severity::kDamage : Severity::kWarning,
@@ -122,7 +123,7 @@ Problem left_out(const std::string& folder, const std::string& item, const ItemF
   return p;
 }
 
-// Items in forms other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
+// Items in other formats than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
 // open_rank_files throws.
 OpenedCatalog open_torch_checkpointing(Found& found) {
   Store& store = found.store();
@@ -138,7 +139,7 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
   if (options.prefer_rank && *options.prefer_rank >= reader.world_size())
     fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
   std::vector<RankFile> files;
-  std::map<std::string, std::string> item_of;  // of a file that is read: a layout may name one for all ranks
+  std::map<std::string, std::string> item_of;  // by file: a layout may name one file for all ranks
   std::vector<Problem> findings;
   for (auto& [item, of_rank] : items) {
     const auto other = std::ranges::find_if(of_rank, [](const auto& f) { return !f.second.form.empty(); });

@@ -9,7 +9,7 @@
 namespace dcp {
 namespace {
 
-// A tensor's item is the record of its storage, which tensors may share; a byte item's is data.pkl. Throws what the format and pickle rooms
+// A tensor's item is the record of its storage, which tensors may share; a byte item's is data.pkl. Throws what src/format and src/pickle
 // throw, torch_no_state_dict, state_dict_*; not_checkpoint for archives of other kinds (TorchScript, torch.export).
 OpenedCatalog open_torch_file(Found& found) {
   Store& store = found.store();

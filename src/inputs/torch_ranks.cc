@@ -32,7 +32,7 @@ std::optional<Named> parse_name(std::string_view name) {
   return Named{.name = std::string(name), .part = std::string(name.substr(0, world_at)), .world_size = *world, .rank = *rank};
 }
 
-// All ranks of one world, each once: every part has the files of all.
+// Checks that every part has exactly one file of each rank of one world.
 void check_complete(const std::vector<Named>& files, const std::string& path) {
   std::map<std::string, std::map<uint32_t, std::string_view>> ranks;
   for (const Named& f : files) {
@@ -46,7 +46,7 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
       fail(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + std::string(known->second),
            "one file of rank " + std::to_string(f.rank));
   }
-  ranks["model"];  // the others' parts are no checkpoint
+  ranks["model"];  // without it, the other parts are no checkpoint
   for (const auto& [part, of_part] : ranks) {
     uint32_t missing = 0;
     while (of_part.contains(missing)) ++missing;

@@ -15,7 +15,7 @@ namespace {
 
 using Means = TorchGlobal::Kind;
 
-// Archives that torch writes but that are not torch.save files.
+// Refuses archives that torch writes but that are not torch.save files.
 void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
   Problem p = make_problem(ProblemId::not_checkpoint, place, {}, "a torch.save file");
   if (directory.find("constants.pkl") != nullptr) {
@@ -32,9 +32,10 @@ void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
   throw Error(std::move(p));
 }
 
-uint64_t pickle_memory(uint64_t pickle_bytes) { return pickle_bytes + kMiB; }  // and the windows that it is read through
+uint64_t pickle_memory(uint64_t pickle_bytes) { return pickle_bytes + kMiB; }  // plus the windows for reading it
 
-// Of one leaf of the state dict while it is read and listed, its key and path apart. Measured: 920 for tensors that share one storage.
+// Memory for one leaf of the state dict while it is read and listed, without its key and path. Measured: 920 for tensors that share one
+// storage.
 constexpr uint64_t kLeafBytes = 1000;
 
 [[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
@@ -63,7 +64,7 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
     throw Error(std::move(p));
   }
   const ItemArchive archive = open_item_archive(source, place, limits);
-  // Nothing uses these, though torch reads the second; but the file is damaged where they are.
+  // Nothing uses these, though torch reads the second; but a wrong CRC in them shows damage.
   for (const std::string_view name : {".format_version", ".data/serialization_id"})
     if (const ZipRecord* r = archive.directory.find(name))
       check_record_crc(source, *r, payload_of(source, archive.directory, *r, place), place);
@@ -121,14 +122,14 @@ class TorchReader {
       if (is_blob) return blob(leaf);
       if (const std::optional<TensorPart> part = part_of_(leaf)) return this->part(leaf, *part);
       whole(leaf);
-    } catch (const Error& e) {  // many values are in one pickle: say which
+    } catch (const Error& e) {  // many values are in one pickle, so say which
       Problem p = e.problem();
       if (p.place.tensor.empty()) p.place.tensor = leaf.key, p.place.object = is_blob;
       throw Error(std::move(p));
     }
   }
 
-  // A class may call torch's functions with what suits only itself.
+  // A class may call torch's functions with arguments that only it understands.
   static bool describe(const TensorReader& reader, const TensorCall& call, TensorItem& t) {
     try {
       return reader.read_opaque(call.kind, call.arguments, t);
@@ -139,7 +140,7 @@ class TorchReader {
     }
   }
 
-  // What the bytes of an opaque tensor mean is its class's. One that only a .pt can hold has no strides to lay it out by.
+  // Only its class knows what the bytes of an opaque tensor mean. One that only a .pt can hold has no strides by which to lay it out.
   std::string_view dtype_name(const StateDict::Leaf& leaf, const TensorItem& t, bool described, bool& strided) const {
     const std::string_view dtype = facts_of(t.dtype).name;
     strided = described && leaf.tensor.kind != Means::kSparse && leaf.tensor.kind != Means::kMeta;
@@ -147,7 +148,7 @@ class TorchReader {
     return described ? dtype : state_.keep(leaf.tensor.cls);
   }
 
-  // Where the bytes of a tensor are, in the file and as a tensor.
+  // Where the bytes of a tensor are in the file, and its facts as a tensor.
   struct Read {
     TensorItem tensor;
     ItemInfo info{.resolved = true};
@@ -195,7 +196,7 @@ class TorchReader {
     add_chunk(leaf, r, {.offsets = zeros, .sizes = r.tensor.sizes, .local_offsets = {}}, leaf.value);
   }
 
-  // The boxes of the tensor that lie in what this rank had of it: chunks that share its record.
+  // Adds the boxes of the tensor in this rank's part of it, as chunks that share its record.
   void part(const StateDict::Leaf& leaf, const TensorPart& part) {
     const TensorCall call = state_.tensor_call(part.local);
     if (call.kind == Means::kOther || call.opaque)
@@ -222,7 +223,7 @@ class TorchReader {
     strides.insert(strides.end(), t.strides.begin(), t.strides.end());
   }
 
-  // A deflated storage is decoded for each tensor that lies in it: a file of megabytes must not cost years.
+  // A deflated storage is decoded for each tensor in it, and a file of megabytes must not take years.
   void count_decoded(std::string_view key, const BlobItem::Storage& record) {
     decoded_ += record.bytes;
     if (decoded_ / 16 <= limits_.decoded_again / 16 + storage_bytes_) return;
@@ -285,7 +286,7 @@ class TorchReader {
     return *found->second;
   }
 
-  // Of all that a value names; what several leaves share is looked at for the first.
+  // Checks all storages that a value names. Those that several leaves share are checked for the first one.
   void check_storages(const Value& value) {
     if (!value.in_arena()) return;
     const PickleMachine& m = reader_.machine();
@@ -322,7 +323,7 @@ std::set<std::string, std::less<>> named_storages(const PickleGraph& graph) {
   return named;
 }
 
-// Counts the bytes that no tensor names. Returns what is named.
+// Counts the bytes of storages that no tensor names. Returns the named ones.
 std::set<std::string, std::less<>> note_unreferenced(TorchFile& file) {
   std::set<std::string, std::less<>> named = named_storages(*file.graph);
   for (const BlobItem::Storage& s : file.archive.storages)

@@ -13,24 +13,24 @@
 
 namespace dcp {
 
-// A rank's part of a tensor, and the boxes of the whole tensor that lie in it, row after row of `local` (none if the rank held nothing).
+// A rank's part of a tensor, and the boxes of the whole tensor in it, in row-major order of `local` (none if the rank held nothing).
 struct TensorPart {
   struct Box {
     std::vector<int64_t> offsets, sizes;  // in the whole tensor
     std::vector<int64_t> local_offsets;   // in `local`
   };
   Value local;
-  std::vector<int64_t> local_sizes;  // that `local` must have
+  std::vector<int64_t> local_sizes;  // which `local` must have
   std::vector<int64_t> sizes;        // of the whole tensor
   std::vector<Box> boxes;
 };
 // nullopt: the leaf is not a part. Throws torch_rank_part for a part that is not understood.
 using PartOf = std::function<std::optional<TensorPart>(const StateDict::Leaf&)>;
 
-// Reads its directory and its pickle. Throws what open_torch_file throws. limits.memory_bytes bounds everything that is kept.
+// Reads the directory and the pickle of a file. Throws what open_torch_file throws. limits.memory_bytes bounds everything that is kept.
 std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits);
 
-// What entries of the storage are made of, of all files: by Storage::value.
+// The facts of the storage entries of all files, by Storage::value.
 struct TorchFacts {
   std::vector<TorchValue> values;
   std::vector<int64_t> strides{0};  // as in Resolved

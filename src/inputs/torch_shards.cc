@@ -1,5 +1,5 @@
-// A model as transformers saved it before safetensors: torch.save files, and an index beside them that says which holds each tensor. It is
-// read as a folder of safetensors files with an index is.
+// A model as transformers saved it before safetensors: torch.save files, and an index that says which file holds each tensor. It is read
+// like a folder of safetensors files with an index.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +13,8 @@ constexpr std::string_view kEnding = ".bin.index.json", kUsual = "pytorch_model.
 
 bool is_index(std::string_view name) { return name.ends_with(kEnding); }
 
-// Files of the index's name that it does not name: pytorch_model-00003-of-00003.bin beside pytorch_model.bin.index.json.
+// Finds files that belong to the index by their name, but that it does not name: pytorch_model-00003-of-00003.bin beside
+// pytorch_model.bin.index.json.
 void find_ignored(Found& found, const std::string& path, const std::string& index, const std::set<std::string>& named,
                   std::vector<Problem>& findings) {
   const std::string stem = index.substr(0, index.find('.'));

@@ -108,7 +108,7 @@ class Finder {
     std::vector<std::string_view> idle;
     for (const std::string& p : parameters)
       if (!has_state(state + "." + p)) idle.push_back(p);
-    // State by other names, or in one object, says nothing of them.
+    // State under other names, or in one object, says nothing about single parameters.
     if (idle.empty() || (idle.size() == parameters.size() && has_state(state))) return;
     const std::string of = optimizer.empty() ? "" : " of '" + optimizer.substr(0, optimizer.size() - 1) + "'";
     notes.push_back(make_finding(
@@ -119,7 +119,7 @@ class Finder {
   DataFiles& files_;
   const Catalog& catalog_;
   Limits limits_;
-  std::map<std::string, std::set<std::string, std::less<>>> parameters_;  // by what stands before `param_groups`
+  std::map<std::string, std::set<std::string, std::less<>>> parameters_;  // by the text before `param_groups`
 };
 
 }  // namespace

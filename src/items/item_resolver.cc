@@ -16,7 +16,7 @@
 namespace dcp {
 namespace {
 
-// A record up to this size that is not a storage is read on the spot.
+// A record up to this size that is not a storage is read at once.
 constexpr uint64_t kSmallRecord = 64 * kKiB;
 
 constexpr uint64_t kNoCap = ~uint64_t{0};
@@ -47,7 +47,7 @@ void ItemResolver::in_file(uint32_t file, std::span<const Wanted> wanted, uint64
   });
 }
 
-// An error becomes a finding where faults are collected.
+// If faults are collected, an error becomes a finding.
 template <class Body>
 void ItemResolver::collect(const Body& body) {
   try {
@@ -83,7 +83,7 @@ bool ItemResolver::is_raw(const Wanted& w, const Item& item) const {
   return catalog_.files[item.file].raw && (catalog_.traits().in_torch_files || w.item < catalog_.chunk_total);
 }
 
-// The chunk's payload is all there is: build has checked that it is as long as the chunk.
+// A raw item is just the chunk's payload; build has checked that its length is the chunk's.
 void ItemResolver::raw(const Wanted& w, const Item& item, const Place& place) {
   if (catalog_.traits().in_torch_files) return from_torch_file(w, place);
   const DType dtype = catalog_.tensors[w.tensor].dtype;
@@ -96,7 +96,8 @@ void ItemResolver::from_torch_file(const Wanted& w, const Place& place) {
     out_.items[w.item] = value.info;
     if (!value.info.opaque) return;
   }
-  // A list that is in the values of many keys is in the pickle of each. Without sharing all together are little more than the file's own.
+  // A list that the values of many keys share is in the pickle of each of them. Without sharing, all pickles together are little larger
+  // than the file's own.
   const TorchFile& file = *catalog_.torch->files[catalog_.items[w.item].file];
   const uint64_t max = std::max(options_.limits.path_bytes, options_.limits.decoded_bytes) + 16 * file.archive.pickle.size();
   if (torch_bytes_ > max) {
@@ -111,14 +112,14 @@ void ItemResolver::from_torch_file(const Wanted& w, const Place& place) {
   out_.items[w.item].resolved = true;
 }
 
-// A byte item is decoded whole. Of a tensor item only the ends are kept, unless it turns out opaque.
+// A byte item is decoded as a whole. Of a tensor item only the ends are kept, unless it turns out to be opaque.
 void ItemResolver::transformed(const Wanted& w, const Place& place) {
   if (w.tensor != kNone) {
     EndsSource ends = decoded_ends(w, place);
     if (tensor(ends, w, place, 0)) return;
   }
   std::vector<std::byte> decoded = decoded_whole(w, place);
-  MemorySource source(decoded);  // its bytes stay where they are when the vector is moved
+  MemorySource source(decoded);  // moving the vector does not move its bytes
   blob(source, w, place, std::move(decoded), 0);
 }
 
@@ -138,20 +139,20 @@ std::vector<std::byte> ItemResolver::decoded_whole(const Wanted& w, const Place&
   const uint64_t max = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * item_of(catalog_, w).length);
   decode_item(files_, item_of(catalog_, w), place, kNoCap, [&](Bytes b) {
     bytes += b.size();
-    if (options_.blobs == BlobUse::kNames && bytes > max_to_look_at())  // and no more of it is decoded
+    if (options_.blobs == BlobUse::kNames && bytes > max_to_look_at())  // and decoding stops
       throw Error(unseen_pickle(place, "an object that decodes to " + std::to_string(bytes) + " bytes or more", max_to_look_at()));
     const bool fits = held_ + 4 * bytes <= options_.memory_bytes;
     if (bytes > max && !fits) hold(2 * bytes, place);
     if (bytes > max) fail_decoded(item_of(catalog_, w).length, max, place);
     if (fits) decoded.insert(decoded.end(), b.begin(), b.end());
-    else decoded = {};  // the rest is counted: the message says how much it needs
+    else decoded = {};  // the rest is only counted, so that the message can say how much memory it needs
   });
-  if (options_.blobs != BlobUse::kNames) hold(2 * bytes, place);  // a vector that grows is there twice
+  if (options_.blobs != BlobUse::kNames) hold(2 * bytes, place);  // a growing vector exists twice
   bytes_read_ += item_of(catalog_, w).length;
   return decoded;
 }
 
-// --- collecting: one item, whatever is wrong with another
+// --- collecting: each item is examined, whatever is wrong with others
 void ItemResolver::examine(SliceSource& source, const Wanted& w, const Place& place, uint64_t run_end) {
   const Item& item = item_of(catalog_, w);
   if (is_raw(w, item)) return examine_raw(w, item, place);
@@ -171,7 +172,7 @@ void ItemResolver::examine(SliceSource& source, const Wanted& w, const Place& pl
   }
 }
 
-// Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
+// Headers were checked when the file was opened. Only the CRCs of a torch.save file's storages remain, each of them once.
 void ItemResolver::examine_raw(const Wanted& w, const Item& item, const Place& place) {
   const auto list = [&](uint64_t payload, uint64_t bytes, uint64_t packed, uint32_t crc, bool has_crc) {
     const std::lock_guard lock(mutex_);
@@ -217,13 +218,13 @@ void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& pla
     if (!plain && w.duplicate == kNone) out_.items[w.item].resolved = true;
   } catch (const Error& e) {
     if (!can_be_collected(e.problem().id)) throw;
-    // A pickle with a wrong CRC is met again below.
+    // A pickle with a wrong CRC is reported below.
     if (e.problem().id != ProblemId::crc_mismatch) found(e.problem());
   }
   for (const ZipRecord& r : directory.records) collect([&] { record({source, directory, w, place, base, plain}, r); });
 }
 
-// Pickles that torch does not load.
+// Looks for pickles that torch does not load.
 void ItemResolver::look_beside(ItemSource& source, const ZipDirectory& directory, const Place& place, size_t storages) {
   if (!may_hold_pickles(directory, storages)) return;
   const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
@@ -232,7 +233,7 @@ void ItemResolver::look_beside(ItemSource& source, const ZipDirectory& directory
   for (Problem& p : unloaded_pickles(source, directory, named, place, options_.limits)) found(std::move(p), Severity::kWarning);
 }
 
-// What loading an object would import.
+// Finds what loading an object would import.
 void ItemResolver::look_into(ItemSource& source, const Place& place) {
   const ZipDirectory directory = open_item_archive(source, place, options_.limits).directory;
   const uint64_t bytes = readable_record(directory, "data.pkl", place).size;
@@ -240,7 +241,7 @@ void ItemResolver::look_into(ItemSource& source, const Place& place) {
     return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", max_to_look_at()), Severity::kWarning);
   const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
   const ObjectPickle object = run_object_pickle(pickle.bytes, pickle.place, looking_);
-  if (object.unseen) return unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));  // which keeps nothing
+  if (object.unseen) return unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));  // which keeps no values
   unsafe(place, object.fault ? look_at_bare_pickle(pickle.bytes, pickle.place, options_.limits).refused : object.refused);
   if (auto p = trailing_pickle(object.trailing_bytes, at_offset(pickle.place, bytes - object.trailing_bytes)))
     found(std::move(*p), Severity::kWarning);
@@ -248,7 +249,7 @@ void ItemResolver::look_into(ItemSource& source, const Place& place) {
   check_object(source, directory, object, place);
 }
 
-// dcp.load gives torch.load an object's item without weights_only.
+// dcp.load passes an object's item to torch.load without weights_only.
 void ItemResolver::bare(ItemSource& source, const Place& place) {
   const uint64_t bytes = std::min(source.size(), max_to_look_at());
   const BarePickle pickle = look_at_bare_pickle(source.at(0, bytes), place, options_.limits);
@@ -268,7 +269,7 @@ void ItemResolver::unsafe(const Place& place, const std::vector<std::string>& gl
 
 void ItemResolver::record(const OpenItem& item, const ZipRecord& r) {
   if (r.name.ends_with('/')) return;
-  if (r.method != ZipRecord::kStored && !r.deflated()) return;  // nobody reads it; where it is needed that is refused
+  if (r.method != ZipRecord::kStored && !r.deflated()) return;  // nothing reads it; it is refused where it is needed
   const uint64_t payload = payload_of(item.source, item.directory, r, item.place);
   const bool is_data = r.name.starts_with("data/");
   const bool is_listed = is_data || (r.name == "data.pkl" && !item.plain) || r.size > kSmallRecord;
@@ -289,12 +290,12 @@ void ItemResolver::record(const OpenItem& item, const ZipRecord& r) {
   if (r.size > 0) (checked ? checked_ : without_crc_) += 1;
 }
 
-// Positions in a decoded stream cannot be decoded from.
+// A deflated record inside a transformed item cannot be read: decoding needs positions in the file.
 void ItemResolver::check_packed_once(const Wanted& w, bool deflated, const Place& place) const {
   if (deflated && item_of(catalog_, w).transforms != 0) fail(ProblemId::item_packed_twice, place);
 }
 
-// A stream of kilobytes may decode to a gigabyte.
+// A stream of a few kilobytes may decode to a gigabyte.
 void ItemResolver::fail_decoded(uint64_t packed, uint64_t max, const Place& place) {
   Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
                            "at most " + std::to_string(max));
@@ -302,7 +303,7 @@ void ItemResolver::fail_decoded(uint64_t packed, uint64_t max, const Place& plac
   throw Error(std::move(p));
 }
 
-// Objects stay in memory until they are written, and for a while what is written of them does, too.
+// Objects stay in memory until they are written, and for a while so do their written forms.
 void ItemResolver::hold(uint64_t bytes, const Place& place) {
   const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
   if (needed <= options_.memory_bytes) return;
@@ -315,7 +316,7 @@ void ItemResolver::hold(uint64_t bytes, const Place& place) {
   throw Error(std::move(p));
 }
 
-// A search for names keeps nothing and goes on with the next. A growing vector exists twice, and so does what is read into it.
+// A search for names keeps nothing from one item to the next. A growing vector exists twice, and so do the bytes read into it.
 uint64_t ItemResolver::max_to_look_at() const {
   return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
 }
@@ -331,7 +332,7 @@ BlobItem ItemResolver::with_pickle(ItemSource& source, const Place& place) {
   return b;
 }
 
-// False: an opaque item.
+// Returns false for an opaque item.
 bool ItemResolver::tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
   const TensorItem t = read_tensor_item(source, place, options_.limits);
   ItemInfo& info = out_.items[w.item];
@@ -368,7 +369,8 @@ bool ItemResolver::tensor(ItemSource& source, const Wanted& w, const Place& plac
   return true;
 }
 
-// The plan compares the dtypes of plain tensors, which torch converts. Others it does not; a writer copies them with the dtype that they have.
+// The plan compares the dtypes of plain tensors, because torch converts them. It does not convert others, and writers copy those with the
+// dtype that they have.
 void ItemResolver::check_is_chunk(const Wanted& w, const TensorItem& t, const Place& place) const {
   const Tensor& tensor = catalog_.tensors[w.tensor];
   const Dims sizes = catalog_.box(tensor, w.chunk).sizes;
@@ -391,7 +393,7 @@ void ItemResolver::blob(ItemSource& source, const Wanted& w, const Place& place,
   out_.items[w.item].resolved = true;
 }
 
-// The map is looked into under the lock only. What it gives stays where it is and belongs to the worker that has the item.
+// The map is accessed only under the lock. Its elements do not move, and each belongs to the worker that has the item.
 ResolvedBlob& ItemResolver::blob_at(ItemId item) {
   const std::lock_guard lock(mutex_);
   return out_.blobs[item];

@@ -1,4 +1,4 @@
-// What resolve() does with each item. Called by several workers at once.
+// Resolves one item for resolve(). Several workers call it at the same time.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace dcp {
 
-// One item to look into. tensor is kNone for a byte item and for another rank's copy.
+// One item to examine. `tensor` is kNone for a byte item and for another rank's copy.
 struct Wanted {
   ItemId item = 0;
   TensorId tensor = kNone;
@@ -23,12 +23,12 @@ struct Wanted {
   uint32_t duplicate = kNone;
 };
 
-// Where it lies.
+// The place of the item.
 inline const Item& item_of(const Catalog& catalog, const Wanted& w) {
   return w.duplicate == kNone ? catalog.items[w.item] : catalog.duplicates[w.duplicate].other;
 }
 
-// Depending on ResolveOptions, one() looks into an item until something is wrong with it; examine() looks at all of it.
+// Depending on ResolveOptions, an item is read by one(), which stops at the first fault, or by examine(), which checks all of it.
 class ItemResolver {
  public:
   ItemResolver(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, Resolved& out)
@@ -38,7 +38,7 @@ class ItemResolver {
   }
   // Items of one file in offset order; none reaches beyond run_end.
   void in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end);
-  // Call when all are done: sums them up.
+  // Call once all items are done: adds up their counts.
   void end();
 
  private:
@@ -66,7 +66,7 @@ class ItemResolver {
     const Wanted& wanted;
     const Place& place;
     uint64_t base = 0;   // where it begins in its file
-    bool plain = false;  // its pickle has been read; otherwise it is listed, so that the digest of an object can include it
+    bool plain = false;  // its pickle has been read; else the pickle is listed, so that the digest of an object can include it
   };
   void record(const OpenItem& item, const ZipRecord& r);
   void check_packed_once(const Wanted& w, bool deflated, const Place& place) const;
@@ -84,12 +84,12 @@ class ItemResolver {
   const ResolveOptions& options_;
   Resolved& out_;
   FindingList findings_;
-  Limits looking_;                                  // for pickles that are only looked at
+  Limits looking_;                                  // for pickles that are only examined
   std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
   std::mutex mutex_;                                // strides, blobs, findings, records
   std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
   std::atomic<uint64_t> held_{0};         // bytes of byte items
-  std::atomic<uint64_t> torch_bytes_{0};  // of them, from a torch.save file
+  std::atomic<uint64_t> torch_bytes_{0};  // of these, from a torch.save file
 };
 
 }  // namespace dcp

@@ -15,12 +15,12 @@ namespace {
 // Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly.
 constexpr size_t kBatch = 256;
 
-// Items of a checkpoint lie beside each other; where they overlap, at least one is lost. Made-up metadata may have 10^5 items overlap, each
-// of which unpacks to a thousand times the file.
+// Items of a checkpoint lie side by side; if two overlap, at least one is lost. In malicious metadata, 10^5 items may overlap, each of
+// which unpacks to a thousand times the file.
 constexpr uint64_t kMaxCrowd = 16;
 
-// File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort once
-// the files are separated; comparing millions of items costs more than looking at each.
+// Sorts items by file, then by offset. Most writers store keys in the same order in all their files, so little is left to sort once the
+// files are separated; comparing millions of items would cost more than visiting each.
 std::vector<Wanted> by_place(const Catalog& catalog, std::span<const Wanted> wanted) {
   std::vector<uint32_t> next(catalog.files.size() + 1);
   for (const Wanted& w : wanted) ++next[item_of(catalog, w).file + 1];
@@ -36,8 +36,8 @@ std::vector<Wanted> by_place(const Catalog& catalog, std::span<const Wanted> wan
   return sorted;
 }
 
-// Keeps of each file's items, which lie together, those that add up to kMaxCrowd times its bytes. Where faults are thrown, only byte items
-// count: what a tensor unpacks to is what is written of it.
+// Keeps items of each file, which are consecutive, until they add up to kMaxCrowd times its bytes. If faults are thrown, only byte items
+// count: a tensor unpacks to the bytes that are written for it.
 void keep_uncrowded(const Catalog& catalog, std::vector<Wanted>& sorted, Faults faults, std::vector<Problem>& findings) {
   if (catalog.traits().in_torch_files) return;  // keys share storages there; the resolver counts what objects share
   uint32_t file = kNone;
@@ -106,11 +106,11 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
     }
   }
   Resolved out;
-  // Made-up metadata may name one item for 10^4 keys, and the pickle of a torch.save file one value.
+  // In malicious metadata, 10^4 keys may name one item, or in the pickle of a torch.save file one value.
   std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> first_at;
   const auto place = [&](ItemId item, const Item& i) -> decltype(first_at)::key_type {
     if (!catalog.traits().in_torch_files) return {i.file, i.offset, i.length, i.transforms};
-    if (!catalog.knows_items()) return {i.file, item, 0, kNone};  // rank 0 says what is shared
+    if (!catalog.knows_items()) return {i.file, item, 0, kNone};  // rank 0 determines what is shared
     const Value& v = catalog.torch->items[item].value;
     const bool lies_somewhere = v.in_arena() || v.kind == Kind::kText || v.kind == Kind::kBytes;
     return {i.file, lies_somewhere ? v.payload : item, v.n, lies_somewhere ? static_cast<uint32_t>(v.kind) : kNone};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxRead = 4096;  // items
 
-// torch's functions for tensors that their dtype or layout describes are no classes.
+// torch's own functions, for tensors that dtype and layout describe, are not subclasses.
 bool is_subclass(std::string_view cls) {
   return !cls.empty() && cls != "torch.Tensor" && !cls.starts_with("torch.nn.parameter.") && !cls.starts_with("torch._");
 }
@@ -36,7 +36,7 @@ std::string class_in(DataFiles& files, const Catalog& catalog, const Tensor& t, 
 std::map<TensorId, std::string> subclasses(DataFiles& files, const Limits& limits) {
   const Catalog& catalog = files.catalog();
   std::map<TensorId, std::string> found;
-  // What an item has beyond its tensor's bytes depends on its dtype, the number of its dims and its class; false: that of a plain tensor.
+  // The bytes of an item beyond its tensor's depend on dtype, number of dims and class. True: they are not those of a plain tensor.
   std::map<std::tuple<DType, uint8_t, uint64_t>, bool> odd;
   size_t read = 0;
   for (TensorId n = 0; n < catalog.tensors.size() && read < kMaxRead; ++n) {

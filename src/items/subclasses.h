@@ -1,4 +1,5 @@
-// Tensors of classes of their own: 8-bit optimizer states, torchao's wrappers. `.metadata` does not tell; their pickles do.
+// Finds tensors of subclasses, such as 8-bit optimizer states and torchao's wrappers. `.metadata` does not mention the class; their pickles
+// do.
 #pragma once
 
 #include <map>
@@ -9,8 +10,8 @@
 
 namespace dcp {
 
-// By tensor: "torchao.optim.subclass_8bit.OptimState8bit". Of a DCP checkpoint only items are read that are not as long as those of plain
-// tensors, as far as a sample tells; an item that cannot be read is left out: other findings report it.
+// The class of each such tensor: "torchao.optim.subclass_8bit.OptimState8bit". In a DCP checkpoint, only items are read whose length
+// differs from a plain tensor's, judging by a sample. An item that cannot be read is left out: other findings report it.
 std::map<TensorId, std::string> subclasses(DataFiles& files, const Limits& limits);
 
 }  // namespace dcp

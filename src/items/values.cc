@@ -46,7 +46,8 @@ std::optional<std::string> element_text(DType dtype, Bytes bytes) {
   }
 }
 
-// A scalar, or a short container of such. What code would make is not a value, and what holds much is not looked through.
+// Whether it is a scalar, or a short container of scalars. An object that only code could make does not count, and large containers are not
+// searched.
 bool is_plain(const PickleMachine& machine, const Value& v, unsigned depth = 0) {
   constexpr uint64_t kMaxValues = 64;
   switch (v.kind) {

@@ -1,4 +1,4 @@
-// Values short enough for one line: numbers, texts and short containers that a trainer keeps beside its model.
+// Values that fit in one line: numbers, texts and short containers that a trainer keeps beside its model.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,8 @@ constexpr Format format_of(DType dtype) {
   }
 }
 
-// Patterns without their sign bit grow with the number that they stand for: 0, subnormals, up to `largest`; then infinity, if there is one.
+// Bit patterns without their sign bit grow with the number that they stand for: 0, subnormals, up to `largest`; then infinity, if there is
+// one.
 struct Magnitudes {
   DType dtype;
   uint64_t largest;
@@ -51,7 +52,7 @@ struct Lossy {
   Range zeroed, overflowed;
 };
 
-// What becomes of the number with this magnitude, NaN where it does not fit.
+// What the number with this magnitude becomes; NaN where it does not fit.
 double cast_of(const Magnitudes& from, uint64_t magnitude, DType to) {
   constexpr ConvertOptions kOrNan{.fp8_overflow = Fp8Overflow::kNan, .isa = Isa::kBaseline};
   std::array<std::byte, sizeof(uint64_t)> bits, out;
@@ -62,7 +63,7 @@ double cast_of(const Magnitudes& from, uint64_t magnitude, DType to) {
   return number;
 }
 
-// The first of [first, last] that `is`, where all behind it are too; last + 1 if none is.
+// The first of [first, last] for which `is` holds; it must then hold for all after it. last + 1 if it holds for none.
 template <class Is>
 uint64_t first_that(uint64_t first, uint64_t last, Is is) {
   for (++last; first < last;) {
@@ -78,11 +79,11 @@ Lossy find_lossy(const Magnitudes& from, DType to) {
   lossy.zeroed.last = first_that(1, from.largest, [&](uint64_t m) { return cast_of(from, m, to) != 0; }) - 1;
   const uint64_t top = from.largest + (from.infinity ? 1 : 0);
   lossy.overflowed.first = first_that(1, top, [&](uint64_t m) { return !std::isfinite(cast_of(from, m, to)); });
-  lossy.overflowed.last = from.infinity && std::isinf(cast_of(from, top, to)) ? from.largest : top;  // infinity that stays is no loss
+  lossy.overflowed.last = from.infinity && std::isinf(cast_of(from, top, to)) ? from.largest : top;  // kept infinity is no loss
   return lossy;
 }
 
-// Found by asking the conversion itself, once.
+// Found once, by running the conversion itself.
 const Lossy& lossy_between(Format from, Format to) {
   using Pairs = std::array<std::array<Lossy, codecs::kFormats>, codecs::kFormats>;
   static const Pairs pairs = [] {
@@ -104,7 +105,7 @@ struct Route {
 
   const codecs::Table& codecs;
   codecs::Convert decode;          // null: from float32
-  const codecs::Encoder& encoder;  // of nulls: to float32
+  const codecs::Encoder& encoder;  // its functions are null: to float32
 };
 
 // Calls fn(to, from, n) for blocks of elements, from the first to the last.
@@ -121,7 +122,7 @@ void for_blocks(std::byte* to, DType to_type, const std::byte* from, DType from_
 
 using Lanes = std::array<float, kBlock>;
 
-// `seen`: the extent of the elements, or of the floats that they are, with `known` as what gets lost among these.
+// `seen` is the extent of the elements or of their values as floats, and `known` says which of these get lost.
 CastLosses count_losses(const codecs::Extent& seen, const Lossy& known, const std::byte* from, DType from_type, size_t n,
                         const Lossy& lossy, const codecs::Table& codecs) {
   const codecs::Count count = codecs.count[std::countr_zero(bytes_of(from_type))];
@@ -175,7 +176,7 @@ CastLosses cast(std::byte* to, DType to_type, const std::byte* from, DType from_
   const Lossy& as_float = lossy_between(Format::kFloat32, format_of(to_type));
   alignas(64) Lanes lanes;
   for_blocks(to, to_type, from, from_type, elements, [&](std::byte* out, const std::byte* in, size_t n) {
-    if (from_type == DType::float64) {  // float32 does not hold all of them: looked at as they are
+    if (from_type == DType::float64) {  // float32 cannot hold all of them, so the doubles are examined
       losses += count_losses(route.codecs.extent_of_doubles(in, n), lossy, in, from_type, n, lossy, route.codecs);
       return convert_floats(out, to_type, in, from_type, n, options);
     }

@@ -5,7 +5,7 @@
 
 namespace dcp {
 
-// Both castable and not the same.
+// Both dtypes are castable, and differ.
 void convert_floats(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options);
 
 }  // namespace dcp

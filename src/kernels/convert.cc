@@ -1,9 +1,9 @@
-// convert: decode a block of elements into a lane type that holds them exactly, encode the block from there.
+// convert() decodes a block of elements into a lane type that holds them exactly, and encodes the block from there.
 //
-// Four lane types are enough: float for floats of up to 32 bits, double, int64_t for the integers it can hold, uint64_t. From a lane to
-// a target there is one rounding only, except that torch rounds twice on the way to formats of 8 and 16 bits: to float32 first.
-// So 18 decoders and 18 encoders for each of four lanes make all pairs of real dtypes; complex ones are pairs of a real one. Floats among
-// each other take the vector code of casts.cc.
+// Four lane types are enough: float for floats of up to 32 bits, double, int64_t for the integers it can hold, uint64_t. From a lane to a
+// target there is one rounding only, except that torch rounds twice on the way to formats of 8 and 16 bits: to float32 first. So 18
+// decoders, and 18 encoders for each of four lanes, make all pairs of real dtypes; complex numbers are pairs of real ones. Conversions
+// between floats use the vector code of casts.cc.
 #include <array>
 #include <cstring>
 #include <limits>
@@ -37,7 +37,7 @@ Int to_int(Real v) {
     const auto upper = static_cast<uint64_t>(truncate<int64_t>(v - kHalf)) ^ (uint64_t{1} << 63);
     return v >= kHalf ? upper : static_cast<uint64_t>(truncate<int64_t>(v));
   } else if constexpr (sizeof(Int) == 8 || std::is_same_v<Int, uint32_t> || std::is_same_v<Int, uint8_t>) {
-    return static_cast<Int>(truncate<int64_t>(v));  // uint8: torch takes the way over int64_t on purpose
+    return static_cast<Int>(truncate<int64_t>(v));  // uint8: torch goes through int64_t on purpose
   } else {
     return static_cast<Int>(truncate<int32_t>(v));
   }
@@ -168,7 +168,7 @@ void convert_real(std::byte* to, size_t to_step, const Codec& to_codec, const st
   }
 }
 
-// Unlike all other real targets, bool looks at the imaginary part as well.
+// Unlike all other real targets, bool depends on the imaginary part as well.
 void complex_to_bool(std::byte* to, const std::byte* from, const Codec& source, uint64_t elements) {
   std::array<std::byte, 2 * kBlock> parts;
   while (elements > 0) {

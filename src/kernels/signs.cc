@@ -57,13 +57,13 @@ void conjugate(std::byte* data, uint64_t elements, DType dtype) {
   for (uint64_t i = 0; i < elements; ++i, data += bytes) data[bytes - 1] ^= std::byte{0x80};
 }
 
-// Without a sign, and so left alone: bool, e8m0, packed and quantized values. torch refuses to negate those.
+// bool, e8m0, packed and quantized values have no sign and are left alone. torch refuses to negate them.
 void negate(std::byte* data, uint64_t elements, DType dtype) {
   const unsigned unit = swap_unit(dtype);
   switch (facts_of(dtype).kind) {
     case DTypeKind::kFloat:
       if (dtype == DType::float8_e4m3fnuz || dtype == DType::float8_e5m2fnuz) {
-        // Zero has one form here, and 0x80 is the NaN: neither has a sign to change.
+        // There is only one zero, and 0x80 is the NaN: neither has a sign to change.
         return change_each<uint8_t>(data, elements, [](uint8_t x) { return static_cast<uint8_t>((x & 0x7F) == 0 ? x : x ^ 0x80); });
       }
       return flip_top_bits(data, elements, unit);

@@ -111,7 +111,7 @@ using E4M3FNUZ = Fnuz<Format<4, 3, 8>, 0x43800000>;   // 256
 using E5M2FNUZ = Fnuz<Format<5, 2, 16>, 0x47800000>;  // 65536
 
 struct E8M0FNU {
-  // To the nearest power of two, a tie upwards; among float32's subnormals a tie goes down, to 2^-127. The sign is lost.
+  // Rounds to the nearest power of two, with ties upwards; among float32's subnormals ties go down, to 2^-127. The sign is lost.
   static uint8_t encode(float f) {
     const uint32_t bits = magnitude_bits(f);
     const uint32_t exponent = bits >> 23, mantissa = bits & 0x7FFFFF;

@@ -1,8 +1,8 @@
-// copy_strided: the box is first brought into its simplest form, then copied plane by plane.
+// copy_strided() first brings the box into its simplest form, then copies it plane by plane.
 //
-// Simplest form: dims of size 1 dropped, dims ordered by the target's strides (so that writes go forward, whatever the order of the
-// dims), neighbours of equal step on both sides merged. A box that is dense on both sides becomes one memcpy, also when both are
-// column-major. The two innermost dims that remain are a plane, and a plane is copied in one of three ways.
+// In the simplest form, dims of size 1 are dropped, dims are ordered by the target's strides (so that writes go forward, whatever the order
+// of the dims), and neighbours of equal step on both sides are merged. A box that is dense on both sides becomes one memcpy, also when both
+// are column-major. The two innermost dims that remain are a plane, and a plane is copied in one of three ways.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -23,7 +23,7 @@ struct Dim {
 
 using CopyPlane = void (*)(std::byte* to, const std::byte* from, const Dim& outer, const Dim& inner);
 
-// A fixed array: called once for each piece of a chunk, and pieces may be small.
+// The array is fixed because a box is made for each piece of a chunk, and pieces may be small.
 struct Box {
   std::array<Dim, kMaxRank + 2> dims;
   size_t rank = 0;
@@ -50,7 +50,7 @@ Box simplest(std::span<const int64_t> to, std::span<const int64_t> from, std::sp
       box.dims[kept++] = inner;
     }
   }
-  // Two dims at least, so that there is always a plane.
+  // Pad to two dims, so that there is always a plane.
   std::rotate(box.dims.begin(), box.dims.begin() + static_cast<ptrdiff_t>(kept), box.dims.begin() + static_cast<ptrdiff_t>(kept + 2));
   box.dims[0] = box.dims[1] = Dim{};
   box.rank = kept + 2;
@@ -91,14 +91,14 @@ struct Lanes<8> {
   typedef uint64_t Vector __attribute__((vector_size(16)));
 };
 
-// The first or the last halves of both, their elements in turns.
+// Interleaves the first or the last halves of both.
 template <size_t kFrom, class V, size_t... kAt>
 V interleave(V a, V b, std::index_sequence<kAt...>) {
   return __builtin_shufflevector(a, b, (kFrom + kAt / 2 + kAt % 2 * sizeof...(kAt))...);
 }
 
-// A square of elements whose rows are 16 bytes, in registers: taking rows i and i + n/2 in turns log2(n) times is the transpose.
-// Unrolled at any level of optimisation: a row that is not in a register makes it three times as slow.
+// Transposes a square of elements whose rows are 16 bytes, in registers, by interleaving rows i and i + n/2 log2(n) times. It is unrolled
+// at any level of optimization: with a row that is not in a register it is three times as slow.
 template <size_t kBytes>
 void transpose(std::byte* to, ptrdiff_t to_step, const std::byte* from, ptrdiff_t from_step) {
   using V = typename Lanes<kBytes>::Vector;
@@ -120,10 +120,10 @@ void transpose(std::byte* to, ptrdiff_t to_step, const std::byte* from, ptrdiff_
   for (size_t i = 0; i < n; ++i) std::memcpy(to + static_cast<ptrdiff_t>(i) * to_step, &rows[i], 16);
 }
 
-// The target is dense along `inner`, the source along `outer`: element by element, one side would touch a new cache line (and often a
-// new page) for each element. Squares are turned in registers, into a tile that holds a line of each of the target's rows: so the source is
-// read along its rows, which is what the processor fetches ahead, and a line of the target is touched once, also where the rows are a power
-// of two apart and the cache holds only a few of their lines at a time.
+// The target is dense along `inner`, the source along `outer`: element by element, one side would touch a new cache line (and often a new
+// page) for each element. Squares are transposed in registers, into a tile that holds a line of each of the target's rows. So the source is
+// read along its rows, as the processor prefetches, and a line of the target is touched once, even where the rows are a power of two apart
+// and the cache holds only a few of their lines at a time.
 template <size_t kBytes>
 void copy_crossed(std::byte* to, const std::byte* from, const Dim& outer, const Dim& inner) {
   constexpr uint64_t kLine = 64, kRows = 512, kColumns = kLine / kBytes, kSquare = 16 / kBytes;
@@ -170,7 +170,7 @@ CopyPlane choose(Box& box, unsigned element_bytes) {
     inner.size *= element_bytes;
     return copy_runs;
   }
-  // Below a handful of rows or columns the lines of both sides stay in the cache by themselves.
+  // With only a few rows or columns, the lines of both sides stay in the cache anyway.
   constexpr uint64_t kWorthTiles = 8;
   const Kernels kernels = kernels_of(element_bytes);
   for (size_t d = 0; d + 1 < box.rank; ++d) {

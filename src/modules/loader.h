@@ -20,17 +20,17 @@ struct ModuleKind {
   const char* needs;  // how to get it, for the error: "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
 };
 
-// The path in the first of `folders` that has it; nullopt: none has.
+// The path of the module in the first of `folders` that has it; nullopt: none has.
 std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name);
 
-// The same of any table.
+// The same for any table.
 struct UntypedModuleKind {
   const char *name, *symbol;
   uint32_t abi, bytes;  // of the table
   const char* needs;
 };
 
-// Every module that there is in `folders`, found and not loaded: name and path, by name.
+// All modules in `folders`, found but not loaded: their paths by name.
 std::map<std::string, std::string> modules_in(const std::vector<std::string>& folders);
 
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,

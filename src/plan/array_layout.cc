@@ -1,4 +1,4 @@
-// Files of one tensor each: its elements as they lie in memory, row-major and little-endian, alone or behind the header of a .npy file.
+// Files of one tensor each: its elements, row-major and little-endian, alone or after the header of a .npy file.
 #include <algorithm>
 
 #include "base/checked.h"

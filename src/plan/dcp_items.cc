@@ -14,14 +14,14 @@ namespace dcp {
 uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
   const bool is_made = catalog_.items[id].file == kNone && resolved_.views.any();
   if (!catalog_.traits().in_torch_files && !is_made) return copy_whole(id, key, at);
-  // What lies in a torch.save file with others gets an archive of its own, as does an object that a map has made.
+  // An item that shares a torch.save file with others gets its own archive, as does an object that a map has made.
   const BlobItem& blob = resolved_.blob(id).item;
   std::vector<Storage> storages;
   for (const BlobItem::Storage& s : blob.storages) storages.push_back({.item = id, .of = &s});
   return archive(std::string(as_text(blob.pickle)), blob.big_endian ? "big" : std::string(kByteorderLittle), storages, false, at);
 }
 
-// An item as it is; of a transformed one what it decodes to, which needs no torch that knows the transform.
+// Copies an item unchanged. A transformed one is copied in its decoded form, which every torch can read.
 uint64_t DcpItems::copy_whole(ItemId id, std::string_view key, At at) {
   const Item& item = catalog_.items[id];
   const auto found = resolved_.blobs.find(resolved_.first_of(id));
@@ -69,7 +69,7 @@ void DcpItems::splice(const Entry& entry, PickleWriter& writer, std::vector<Stor
   splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, renumber, writer);
 }
 
-// A storage whose writer computed no CRC keeps having none: its bytes are not seen here.
+// A storage whose writer computed no CRC gets none here, since its bytes are not seen.
 uint64_t DcpItems::archive(std::string pickle, std::string byteorder, const std::vector<Storage>& storages, bool renumber, At at) {
   TorchArchiveLayout layout;
   std::vector<uint32_t> crcs;

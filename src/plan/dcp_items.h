@@ -1,4 +1,4 @@
-// Items of a DCP folder that are not plain tensors: Python objects, and tensors that are copied as they are.
+// Items of a DCP folder that are not plain tensors: Python objects, and tensors that are copied unchanged.
 #pragma once
 
 #include <cstdint>

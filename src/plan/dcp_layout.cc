@@ -20,7 +20,7 @@
 namespace dcp {
 namespace {
 
-// The rules that say which ranks get which box of a tensor; the first that matches a key counts.
+// The rules that determine which rank gets which box of a tensor; the first that matches a key counts.
 class PlacementRules {
  public:
   PlacementRules(const DcpLayoutOptions& options, const std::vector<Entry>& entries)
@@ -36,7 +36,7 @@ class PlacementRules {
     }
   }
 
-  // False: no rule is for this key.
+  // Returns false if no rule matches this key.
   bool place(std::string_view key, Dims dims, RankBoxes& boxes) {
     const auto exact = exact_.find(key);
     size_t index = exact == exact_.end() ? options_.rules.size() : exact->second;
@@ -54,7 +54,8 @@ class PlacementRules {
     return true;
   }
 
-  // Throws placement_no_dim: a glob that places matrices meets vectors and scalars, too, but one that fits nothing is a mistake.
+  // Throws placement_no_dim for a glob whose placements fit no tensor. A glob meant for matrices may also match vectors and scalars, but
+  // one that fits nothing is a mistake.
   void finish(const std::string& path, DcpNotes& notes) {
     for (size_t r = 0; r < options_.rules.size(); ++r)
       if (!used_[r]) notes.unmatched_placements.push_back(options_.rules[r].glob);
@@ -75,9 +76,9 @@ class PlacementRules {
 
  private:
   const DcpLayoutOptions& options_;
-  std::vector<std::string> meant_;                      // by rule: what its glob means
+  std::vector<std::string> meant_;                      // by rule: the pattern that its glob stands for
   std::vector<bool> used_, fits_;                       // by rule; fits: some tensor has all dims that it splits
-  std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that have not
+  std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that lack one
   std::unordered_map<std::string_view, size_t> exact_;  // a file may have one for each of 10^4 tensors
   std::vector<size_t> globs_;
 };
@@ -90,7 +91,8 @@ void check_names(const Catalog& catalog, const std::vector<Entry>& entries) {
            std::string(e.key));
 }
 
-// Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.
+// Whether the tensor is anything but one chunk that is all of it. Empty chunks count: FSDP2 leaves one if a parameter has fewer rows than
+// there are ranks.
 bool is_sharded(const SourceFacts& source, const Tensor& t) {
   const Catalog& catalog = source.catalog;
   if (source.resolved.views.any()) return source.resolved.views.sharded[static_cast<size_t>(&t - catalog.tensors.data())];
@@ -155,7 +157,7 @@ class DcpLayout {
         notes.attributes_left_out.push_back({a.name, a.not_plain.empty() ? "it describes the save that made the source" : a.not_plain});
   }
 
-  // Vectors that grow by doubling would be there twice: 2.5 million regions are 160 MB.
+  // Vectors that grow by doubling would exist twice: 2.5 million regions take 160 MB.
   void reserve() {
     uint64_t regions = 0, numbers = 0;
     for (const Entry& e : entries_) {
@@ -181,7 +183,7 @@ class DcpLayout {
 
   void tensor(size_t e, const Tensor& t) {
     const bool quantized = facts_of(t.dtype).kind == DTypeKind::kQuantized;
-    if (quantized || is_opaque({catalog_, resolved_}, entries_[e].tensor())) {  // no plain tensor: its items are copied as they are
+    if (quantized || is_opaque({catalog_, resolved_}, entries_[e].tensor())) {  // not a plain tensor: its items are copied unchanged
       std::string text = quantized
                              ? "quantized: dcp.load gives it the scale of the tensor that it loads into, torch.load of its item its own"
                              : "of a subclass: dcp.load takes it only if the program allows the class";
@@ -224,7 +226,7 @@ class DcpLayout {
     return true;
   }
 
-  // The source's boxes, and in each file its order of them.
+  // Takes the source's boxes, in the source's order in each file.
   void by_source(const Tensor& t) {
     take_boxes(catalog_, t, t);
     const std::span<Region> regions = std::span(plan_.regions).subspan(plan_.tensors.back().first_region);
@@ -244,7 +246,7 @@ class DcpLayout {
     }
   }
 
-  // The boxes of `other` in `from`, on the ranks whose files hold them there.
+  // Takes the boxes of `other` in `from`, on the ranks whose files hold them there.
   void take_boxes(const Catalog& from, const Tensor& other, const Tensor& t) {
     for (uint32_t c = 0; c < other.chunk_count; ++c) {
       const BoxView box = from.box(other, c);
@@ -262,7 +264,7 @@ class DcpLayout {
     const bool split =
         t.rank > 0 && volume(dims) > 0 && options_.world_size > 1 && (is_sharded({catalog_, resolved_}, t) || !source_is_sharded_);
     if (!split) return region(t, add_whole_box(plan_, dims), min_filled());
-    // place_ranks() gives the same; this is 2.5 million regions' way.
+    // place_ranks() gives the same, but is too slow for 2.5 million regions.
     const int64_t each = (dims[0] + options_.world_size - 1) / options_.world_size;
     for (uint32_t rank = 0; rank < options_.world_size; ++rank) {
       const int64_t offset = std::min(dims[0], each * rank);
@@ -270,11 +272,11 @@ class DcpLayout {
       plan_.numbers[at] = offset;
       plan_.numbers[at + t.rank] = std::min(each, dims[0] - offset);
       region(t, at, rank);
-      if (offset == dims[0]) break;  // an empty one, which all further ranks would have too
+      if (offset == dims[0]) break;  // an empty chunk, which all further ranks would repeat
     }
   }
 
-  // Regions in the order of their offsets. Of boxes with the same offsets, which torch takes for the same, the least filled rank's.
+  // Adds regions in the order of their offsets. Boxes with the same offsets are one box to torch; the least filled rank writes it.
   void deal(const Tensor& t) {
     const size_t rank = t.rank;
     std::vector<uint32_t> order(boxes_.rank_of.size());

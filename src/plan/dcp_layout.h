@@ -2,7 +2,7 @@
 //
 // Rank 0's file begins with the byte items, as they were; then, in each file, tensor items in the metadata's order. A box that several
 // ranks would hold is written once, by the one with the fewest bytes so far. `.metadata` does not depend on the tensors' bytes: its size is
-// known in advance, and it is written from the plan, not held.
+// known in advance, and it is written from the plan and never held in memory.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct TorchTarget {
 // Which boxes each rank gets. The first of these that applies to a tensor wins:
 //   rules    the first whose glob matches; a dim that the tensor does not have is not split
 //   like     the boxes that a tensor of this name has in another checkpoint, on the ranks whose files hold them there
-//   default  a tensor that the source has in several chunks is split on dim 0 over all ranks, as FSDP2 does; whole ones beside such tensors
+//   default a tensor that the source has in several chunks is split on dim 0 over all ranks, as FSDP2 does; others then
 //            stay whole; if no tensor of the source is in several chunks, all are split. Tensors without dims or elements stay whole.
 struct DcpLayoutOptions {
   Limits limits;

@@ -70,7 +70,7 @@ std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& se
   for (const Entry& e : selection.entries) {
     if (e.is_blob() || left_out.contains(catalog.key(e.ref))) continue;
     const Dims shape = output_shape(plan, catalog, e.tensor());
-    const auto it = written.find(e.tensor());  // an opaque tensor is copied as it is
+    const auto it = written.find(e.tensor());  // an opaque tensor is copied unchanged
     const std::string_view dtype =
         it != written.end() ? facts_of(it->second).name : catalog.strings[catalog.tensors[e.tensor()].dtype_name];
     all.push_back({.key = escaped(e.key), .dtype = std::string(dtype), .shape = {shape.begin(), shape.end()}});

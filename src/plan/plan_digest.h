@@ -1,11 +1,11 @@
-// One number for a plan, computed from all its members: for comparing the plans that ranks have made.
+// One number for a plan, computed from all its members, to compare the plans of different ranks.
 #pragma once
 
 #include "plan/plan.h"
 
 namespace dcp {
 
-// Equal for equal plans within one build.
+// It is the same for equal plans within one build.
 uint64_t digest_of(const Plan& plan);
 
 }  // namespace dcp

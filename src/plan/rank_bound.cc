@@ -8,7 +8,7 @@
 namespace dcp {
 namespace {
 
-// The N of `rank_N` or `dp_rank_N`.
+// The N in `rank_N` or `dp_rank_N`.
 std::optional<uint64_t> rank_in(std::string_view component) {
   const size_t digits = component.find_last_not_of("0123456789") + 1;
   const std::string_view name = component.substr(0, digits), number = component.substr(digits);
@@ -42,7 +42,7 @@ std::vector<RankBound> rank_bound_entries(const Selection& selection) {
   for (RankBound& group : found) {
     std::ranges::sort(group.ranks);
     group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()),
-                      group.ranks.end());  // clang 14 cannot read the one of std::ranges
+                      group.ranks.end());  // clang 14 cannot compile std::ranges' version
   }
   return found;
 }

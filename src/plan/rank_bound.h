@@ -1,5 +1,5 @@
 // Keys that belong to a rank of the trainer and not to the model: torchtitan's `dataloader.dp_rank_3` holds the data position of one
-// data-parallel rank. A new layout does not change them, but a trainer asks for those of its own number of ranks.
+// data-parallel rank. A new layout does not change them, but a trainer asks for as many as it has ranks.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,7 @@
 
 namespace dcp {
 
-// Objects with a part of their key, between dots, that is `rank_N` or ends in `_rank_N`, grouped by the text before the number, in metadata
-// order.
+// Objects whose key has a component that is `rank_N` or ends in `_rank_N`, grouped by the text before the number, in metadata order.
 std::vector<RankBound> rank_bound_entries(const Selection& selection);
 
 }  // namespace dcp

@@ -44,12 +44,12 @@ int64_t reach_of(Axes axes) {
   return reach;
 }
 
-// Whether the positions of both are surely different.
+// Whether the two surely have no position in common.
 bool apart(int64_t a_at, Axes a, int64_t b_at, Axes b) {
   const int64_t a_reach = reach_of(a), b_reach = reach_of(b);
   if (a_at + a_reach <= b_at || b_at + b_reach <= a_at) return true;
   if (a.empty() || b.empty() || a[0].stride != b[0].stride) return false;
-  // Both go on in the same steps: what counts is where in a step they are.
+  // Both advance by the same step, so only their places within a step matter.
   const int64_t step = a[0].stride;
   const int64_t in_a = a_at % step, in_b = b_at % step;
   a = a.subspan(1);

@@ -1,5 +1,5 @@
-// Which views of a record together see its elements once: then its sum can be computed as they are read, and only the gaps need an extra
-// read.
+// Finds views of a record that together see each element at most once: then its sum can be computed as they are read, and only the gaps
+// need an extra read.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ Positions positions_of(uint64_t first, std::span<const ViewAxis> axes, bool& onc
 
 struct RecordCover {
   std::vector<uint32_t> views;
-  std::vector<std::pair<uint64_t, uint64_t>> gaps;  // half-open ranges of positions that none of them has
+  std::vector<std::pair<uint64_t, uint64_t>> gaps;  // half-open ranges of positions that no view has
 };
 
-// Some of `views` that together have each position in [0, total) at most once, and all except some gaps; none if that is not easy to see:
-// for interleaved views it is if they have the same strides.
+// Some of `views` that together have each position in [0, total) at most once, and all of them except some gaps. None, unless that is easy
+// to see; interleaved views must have the same strides.
 RecordCover cover_of(std::span<const Positions> views, uint64_t total);
 
 }  // namespace dcp

@@ -22,7 +22,7 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
   std::map<std::string_view, TensorId> names;
   std::string lacking;
   uint64_t lacking_count = 0;
-  bool no_file_has = false;  // one that is not plain, and in pieces or to be cast: a .pt cannot hold it either
+  bool no_file_has = false;  // a tensor that is not plain, and is in pieces or would be cast: a .pt cannot hold it either
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       ++plan.left_out_blobs;
@@ -32,7 +32,7 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
     const bool opaque = is_opaque(source, e.tensor());
     if (opaque || facts_of(e.dtype).safetensors.empty()) {
       no_file_has = no_file_has || (opaque && (t.chunk_count > 1 || selection.casts.requested));
-      // All of them are named: the person would otherwise meet them one by one.
+      // Name all of them, so that the user does not meet them one by one.
       if (++lacking_count <= 20)
         lacking += (lacking.empty() ? "" : ", ") + std::string(source.catalog.key(t)) + " (" +
                    std::string(source.catalog.strings[t.dtype_name]) + ")";
@@ -84,7 +84,7 @@ std::vector<Shard> shards_of_source(const Catalog& catalog, std::vector<Named> t
   return shards;
 }
 
-// Each tensor in the file that an index has it in.
+// Puts each tensor into the file that an index names for it.
 std::vector<Shard> shards_as_in(const LayoutOptions& options, std::vector<Named> tensors) {
   const std::map<std::string_view, std::string_view> file_of(options.file_of.begin(), options.file_of.end());
   std::map<std::string_view, std::vector<Named>> by_file;
@@ -152,7 +152,7 @@ Plan plan_safetensors(const SourceFacts& source, const Selection& selection, con
     for (const Named& n : shards[s].tensors) weight_map.emplace_back(n.name, name);
     lay_out(source.catalog, std::move(shards[s].tensors), name, plan);
   }
-  if (plan.folder) {  // the index comes last: its presence says that the folder is complete
+  if (plan.folder) {  // the index comes last: its presence means that the folder is complete
     std::string index = write_hf_index(plan.tensor_bytes, weight_map);
     const uint64_t bytes = index.size();
     plan.literals.push_back({.file = narrow<uint32_t>(plan.files.size()), .bytes = std::move(index)});

@@ -23,7 +23,7 @@ class TorchLayout {
     entries_ = selection.entries;
     if (options_.weights_only_safe) leave_out_unsafe();
     if (entries_.empty() && !catalog_.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
-    // A string that grows is there twice. Real pickles have 250 bytes a tensor.
+    // A growing string exists twice. Real pickles have 250 bytes a tensor.
     uint64_t bytes = 300 * entries_.size();
     for (const auto& [item, b] : resolved_.blobs) bytes += b.item.pickle.size();
     pickle_.reserve(bytes);
@@ -49,7 +49,7 @@ class TorchLayout {
   }
 
   void leave_out_unsafe() {
-    std::map<ItemId, std::string> known;  // of items of several keys
+    std::map<ItemId, std::string> known;  // for items with several keys
     std::erase_if(entries_, [&](const Entry& e) {
       if (!spliced(e)) return false;
       const ItemId item = spliced_item(e);
@@ -69,7 +69,7 @@ class TorchLayout {
         [](std::string_view key) { return std::string(key); }, writer));
   }
 
-  // What torch.load(weights_only=True) refuses in a byte item; "" if nothing.
+  // What torch.load(weights_only=True) refuses in a byte item; "" if it refuses nothing.
   static std::string refused(const SpliceResult& result) {
     std::string text;
     for (const std::string& g : result.globals)
@@ -88,7 +88,7 @@ class TorchLayout {
     else tensor(e);
   }
 
-  // A global or text that every tensor names: written once, then fetched.
+  // A global or text that every tensor uses: it is written once and then read from the memo.
   void shared(std::string_view module, std::string_view name) {
     const auto [it, fresh] = memo_.try_emplace(std::string(module) + '\n' + std::string(name));
     if (!fresh) return writer_.get(it->second);
@@ -217,8 +217,8 @@ class TorchLayout {
     bool is_unsafe = false;
     std::string_view key = {};
   };
-  std::set<ItemId> shared_;            // items of several keys
-  std::map<ItemId, Spliced> spliced_;  // those of them that are written
+  std::set<ItemId> shared_;            // items with several keys
+  std::map<ItemId, Spliced> spliced_;  // those that are written already
 };
 
 void refuse_opaque_pieces(const SourceFacts& source, const Selection& selection) {
@@ -233,7 +233,7 @@ void refuse_opaque_pieces(const SourceFacts& source, const Selection& selection)
 }  // namespace
 
 Plan plan_torch(const SourceFacts& source, const Selection& selection, const LayoutOptions& options) {
-  refuse_opaque_pieces(source, selection);  // first: without a cast they would be refused, too
+  refuse_opaque_pieces(source, selection);  // first, because these are refused even without a cast
   refuse_opaque_casts(source, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;

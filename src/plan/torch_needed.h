@@ -1,4 +1,4 @@
-// The release that an output is written for, and why it is later than the default.
+// The release of torch that an output is written for, and why it is later than the default.
 #pragma once
 
 #include <vector>

@@ -5,7 +5,7 @@
 namespace dcp {
 namespace {
 
-// SETITEMS and APPENDS in batches, as Python's pickler writes them: the reader's stack stays small.
+// SETITEMS and APPENDS are written in batches, as by Python's pickler, which keeps the reader's stack small.
 constexpr size_t kBatch = 1000;
 
 void write_key(const PathPart& part, PickleWriter& writer) {
@@ -17,7 +17,7 @@ void write_key(const PathPart& part, PickleWriter& writer) {
 
 }  // namespace
 
-// Depth-first with a stack of its own: paths can be deep.
+// Walks depth-first with an explicit stack, since paths can be deep.
 void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t)>& leaf, ListHoles& holes) {
   struct Level {
     uint32_t node;

@@ -1,4 +1,4 @@
-// The containers of a tree as pickle opcodes.
+// Writes the containers of a tree as pickle opcodes.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace dcp {
 
-// Appends the dict or list at `node`; `leaf` appends the value of each leaf, given the entry's number. Adds the positions that it filled
-// with None.
+// Appends the dict or list at `node`; `leaf` appends the value of each leaf, given the entry's number. Adds to `holes` the positions that
+// it filled with None.
 void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t entry)>& leaf,
                      ListHoles& holes);
 

@@ -7,12 +7,12 @@ namespace dcp {
 std::vector<int64_t> UnitSteps::steps() const {
   std::vector<int64_t> steps;
   const size_t dim = band(steps);
-  // Not the whole tensor, or it would be in a batch; except for one between half a unit and a unit.
+  // A tensor that is one unit has more than half a unit: smaller ones go into batches.
   if (dim == dims_.size()) return steps;
   if (shape_.fastest >= 0) return block(static_cast<size_t>(shape_.fastest), dims_.size() - 1, 4 * options_.unit_bytes);
   const size_t cut = std::min(short_runs(shape_.min_chunk, dim, steps[dim]), short_runs(shape_.min_region, dim, steps[dim]));
   if (cut < dims_.size()) return block(dim, cut, options_.unit_bytes);
-  // Regions that fit are not torn: an item that one unit holds whole is one write.
+  // Regions that fit into a unit are not cut: an item that lies within one unit takes one write.
   const int64_t region = shape_.max_region[dim];
   if (region > 0 && region <= steps[dim]) steps[dim] -= steps[dim] % region;
   return steps;

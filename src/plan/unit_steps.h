@@ -18,7 +18,7 @@ struct CutShape {
   bool cast = false;       // the output's dtype is not
   uint64_t growth = 1;     // max bytes per stored byte after conversion
   uint64_t recast = 1;     // max output bytes per byte of the metadata's dtype
-  uint64_t collected = 0;  // bytes of the largest streamed record that must be held whole because its strides are not row-major
+  uint64_t collected = 0;  // bytes of the largest streamed record that must be held as a whole because its strides are not row-major
   int fastest = -1;        // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
   bool items = false;      // its regions are items
   uint64_t written = 0;    // bytes of its regions, or of their items
@@ -26,21 +26,21 @@ struct CutShape {
   std::vector<int64_t> min_chunk, min_region, max_region;
 };
 
-// The steps by which a grid of units goes along each dim of a tensor. Views its arguments.
+// The steps of a tensor's grid of units along each dim. Its arguments must outlive it.
 class UnitSteps {
  public:
   UnitSteps(Dims dims, const CutShape& shape, const UnitOptions& options) : dims_(dims), shape_(shape), options_(options) {}
 
-  // A band. If the runs of a band would be short on either side (columns over many ranks, a column-major chunk), a block instead: two dims
-  // ranged.
+  // The steps of a band. If the runs of a band would be short on either side (columns over many ranks, a column-major chunk), those of a
+  // block: two dims ranged.
   std::vector<int64_t> steps() const;
 
   // --- used separately for derived tensors
   // A unit that is a band: leading dims fixed, one dim ranged, the rest full.
   // Returns the ranged dim; if all are full, the number of dims.
   size_t band(std::vector<int64_t>& steps) const;
-  // If `step` indices of `dim` give short runs in the boxes of a side, the smallest of which is `min`: the first dim after `dim` on which
-  // these boxes are partial. Otherwise the number of dims.
+  // If `step` indices of `dim` give short runs in the boxes of one side, whose smallest extents are `min`, returns the first dim after
+  // `dim` on which these boxes are partial. Otherwise returns the number of dims.
   size_t short_runs(const std::vector<int64_t>& min, size_t dim, int64_t step) const;
   // `rows` ranges along the source's direction, `columns` along the output's: columns long enough for a good write, the rest of the unit in
   // rows.

@@ -14,7 +14,7 @@
 namespace dcp {
 namespace {
 
-// Looks at the chunks and regions of a tensor, before it is cut; also decides how each chunk's CRC is checked.
+// Examines the chunks and regions of a tensor before it is cut, and decides how each chunk's CRC is checked.
 class Look {
  public:
   Look(Plan& plan, const SourceFacts& source, bool verify)
@@ -76,7 +76,7 @@ class Look {
     }
   }
 
-  // dcp.load gives the metadata's dtype and converts silently; here it is reported.
+  // dcp.load converts to the metadata's dtype silently; dcpctl reports it.
   void note_conversion(const Tensor& t, ItemId item, DType stored) {
     const std::string from(facts_of(stored).name), to(facts_of(t.dtype).name);
     if (!convertible(stored, t.dtype)) fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), from, to);
@@ -140,7 +140,7 @@ class Cutter {
  private:
   static constexpr uint64_t kFrameBytes = 8 * 1024;  // of an item: 1 KiB, and 3 KiB of sizes and strides of 64 dims
   static uint64_t passes(uint64_t bytes) { return (bytes + kPassBytes - 1) / kPassBytes; }
-  // What a worker's buffers hold at once, and what decoding takes beside them. They grow and stay, so each counts with its largest use.
+  // The sizes of a worker's buffers, and of what decoding takes in addition. Buffers never shrink, so each counts with its largest use.
   struct Buffers {
     uint64_t assembled = 0, source = 0, converted = 0, cast = 0, packed = 0, dense = 0, item = 0, gathered = 0, decoder = 0;
   };
@@ -231,7 +231,7 @@ class Cutter {
     need(buffers(box, s));
   }
 
-  // Its chunks go with others of the same records.
+  // Its chunks are scattered together with others of the same records.
   void scattered(uint32_t index, const Tensor& t, const CutShape& s) {
     end_batch();
     views_.add_decoded(t);
@@ -240,7 +240,7 @@ class Cutter {
     need({.assembled = part, .cast = s.cast ? box : 0, .packed = box, .item = s.items ? box + kFrameBytes : 0, .decoder = kPassBytes});
   }
 
-  // What one decoding serves lies together then.
+  // Sorts chunks so that those served by one decoding are together.
   void scatter_records() {
     std::vector<Scattered>& all = plan_.scattered;
     const auto item_of = [&](const Scattered& s) { return catalog_.item_of(tensor_of(s), s.chunk); };
@@ -265,10 +265,10 @@ class Cutter {
       if (catalog_.items[item].file != kNone) plan_.bytes_to_read += source_of({catalog_, resolved_}, item).length;
     }
   }
-  uint64_t held_at_once() const { return std::max<uint64_t>(options_.plane_bytes, 16); }  // an element at least
+  uint64_t held_at_once() const { return std::max<uint64_t>(options_.plane_bytes, 16); }  // at least one element
   const Tensor& tensor_of(const Scattered& s) const { return catalog_.tensors[plan_.tensors[s.tensor].id]; }
 
-  // Whether each element of the record is seen once, so that a part of the record has a part of the view.
+  // Whether each element of the record is seen once, so that a part of the record fills a part of the view.
   bool nests(const Scattered& s) const {
     uint64_t first = 0;
     bool once = false;
@@ -277,7 +277,8 @@ class Cutter {
     return once;
   }
 
-  // A span of a strided source may hold more than what is used of it: 64 KiB, or, but for derived tensors, four times as much (exec/pieces.h).
+  // A span of a strided source may hold more than the bytes used: up to 64 KiB or, except for derived tensors, four times as much
+  // (exec/pieces.h).
   Buffers buffers(uint64_t box, const CutShape& s) const {
     const uint64_t wide = is_derived() ? std::min(box, kViewPart) : 4 * box;
     const uint64_t span = s.strided ? std::max<uint64_t>(wide, 64 * 1024) : box;
@@ -293,8 +294,9 @@ class Cutter {
   // --- derived tensors
   bool is_derived() const { return resolved_.views.any(); }
 
-  // As UnitSteps::steps(), but that what a unit ranges over holds whole inner axes of the views, so that their order is its own matter (a head, whose
-  // rotary pairs become halves); and, where elements cross, all dims from the one on that is fastest in the source.
+  // Like UnitSteps::steps(), with two differences. A unit ranges over whole inner axes of the views, so that reordering them stays inside
+  // the unit (a head, whose rotary pairs become halves). And where elements cross, it ranges over all dims from the one that is fastest in
+  // the source.
   std::vector<int64_t> derived_steps(const Tensor& t, Dims dims, const CutShape& s) const {
     std::vector<int64_t> inner(dims.size(), 1), steps;
     std::vector<ViewAxis> axes;
@@ -326,7 +328,7 @@ class Cutter {
     return steps;
   }
 
-  // `written`: bytes of items, which may be larger than the tensor that they hold; all of a batch lie in memory before they are written.
+  // `written`: bytes of items, which may be larger than their tensors; all items of a batch are in memory before they are written.
   void batch(uint32_t index, uint64_t bytes, uint64_t written) {
     const bool full = batch_bytes_ + bytes > options_.unit_bytes || batch_written_ + written > 4 * options_.unit_bytes;
     if (batch_count_ > 0 && (full || batch_count_ == 1024)) end_batch();

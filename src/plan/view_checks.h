@@ -1,4 +1,4 @@
-// How the CRCs of records with views (catalog/views.h) get checked: by the units, if they see each byte of a record once and not in tiny
+// How the CRCs of records with views (catalog/views.h) are checked: by the units, if they see each byte of a record once and not in tiny
 // pieces; otherwise by a separate pass.
 #pragma once
 
