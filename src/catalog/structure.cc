@@ -171,8 +171,15 @@ void check_opened(const OpenedCatalog& opened, const std::function<bool(std::str
   const auto concerns_none = [&](const Problem& p) {
     return p.keys.empty() ? !p.place.tensor.empty() && is_left_out(p.place.tensor) : std::ranges::all_of(p.keys, is_left_out);
   };
+  std::vector<Problem> faults;
   for (const Problem& p : opened.findings)
-    if (p.severity == Severity::kDamage && !concerns_none(p)) fail_with(p);
+    if (p.severity == Severity::kDamage && !concerns_none(p) && (faults.empty() || p.id == faults[0].id)) faults.push_back(p);
+  if (faults.empty()) return;
+  constexpr size_t kNamed = 10;  // keys of one kind of damage, so that they can be left out at once
+  Problem& first = faults[0];
+  if (first.got.empty() && !first.place.tensor.empty())
+    for (size_t i = 1; i < std::min(faults.size(), kNamed); ++i) first.got += (i == 1 ? "also " : ", ") + shortened(faults[i].place.tensor);
+  fail_with(std::move(first));
 }
 
 void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {

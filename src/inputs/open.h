@@ -22,8 +22,8 @@ struct OpenOptions {
   Limits limits;
   FollowLinks links = FollowLinks::kCacheOnly;
   std::optional<uint32_t> prefer_rank;  // whose copy is used if several ranks wrote an item
-  // Plain tensors in files of ranks are parts and are joined along this dim, except those that each rank has whole: tensors without that
-  // dim, those that match a glob in `replicated` (if that has globs, or "none", all others are parts), and those whose shape shows it.
+  // Plain tensors in files of ranks are parts and are joined along this dim, except those that each rank has whole: tensors without
+  // dims, those that match a glob in `replicated` (if that has globs, or "none", all others are parts), and those whose shape shows it.
   std::optional<uint32_t> shards_on_dim{};
   std::vector<std::string> replicated{};
   WholeShapes whole_shapes{};

@@ -101,7 +101,7 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   std::map<std::string_view, Is> is;
   for (const auto& [key, ranks] : tensors) is.emplace(key, judge(key, ranks, count));
   settle_by_shape(tensors, is);
-  std::vector<std::string> parts, unclear, whole, equal;
+  std::vector<std::string> parts, unclear, whole, equal, others;
   JoinedTensors all;
   for (const auto& [key, ranks] : tensors) {
     const Place place{.path = path_, .tensor = std::string(key)};
@@ -117,8 +117,10 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
       continue;
     }
     all.emplace(key, unknown(ranks));
+    if (is.at(key) == Is::kOther) others.emplace_back(key);
     if (is.at(key) == Is::kPart) findings.push_back(make_finding(ProblemId::rank_lacks_key, Severity::kDamage, place));
   }
+  add_others(tensors, std::move(others), findings);
   if (!unclear.empty()) {
     findings.push_back(make_finding(ProblemId::shards_equal, Severity::kDamage, {.path = path_}, listed(unclear)));
     findings.back().keys = std::move(unclear);
@@ -139,18 +141,34 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   return all;
 }
 
+void PlainShards::add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const {
+  if (others.empty()) return;
+  Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(others));
+  p.what = "the ranks' tensors are shards, but not along dim " + std::to_string(*options_.shards_on_dim);
+  p.remedy = Remedy::kFewerKeys;
+  for (const size_t d : {0, 1}) {
+    const auto joins = [&](const auto& of_key) { return of_key.second[0].dims.empty() || can_join(of_key.second, d); };
+    if (p.names.empty() && std::ranges::all_of(tensors, joins)) p.names = {std::to_string(d)}, p.remedy = Remedy::kOfId;
+  }
+  p.keys = std::move(others);
+  findings.push_back(std::move(p));
+}
+
 // Decides by what is known, or else by the shapes, or else by the bytes.
 PlainShards::Is PlainShards::judge(std::string_view key, const Ranks& ranks, size_t count) {
   const uint32_t dim = *options_.shards_on_dim;
-  if (!can_join(ranks, dim) || (volume(ranks[0].dims) == 0 && have_same_dims(ranks))) return Is::kWhole;
+  const bool is_opaque = std::ranges::any_of(ranks, [](const PlainTensor& t) { return t.info->opaque; });
+  if (ranks[0].dims.empty() || is_opaque || (volume(ranks[0].dims) == 0 && have_same_dims(ranks))) return Is::kWhole;
   const std::vector<std::string>& replicated = options_.replicated;
   if (std::ranges::any_of(replicated, [&](const std::string& glob) { return glob_matches(glob, key); })) return Is::kWhole;
+  const bool joins = can_join(ranks, dim);
   if (const auto known = options_.whole_shapes.find(key); known != options_.whole_shapes.end()) {
-    const JoinedTensor whole = joined(ranks, dim, {.path = path_, .tensor = std::string(key)});
-    if (std::ranges::equal(known->second, whole.sizes)) return Is::kPart;
+    const Place place{.path = path_, .tensor = std::string(key)};
+    if (joins && std::ranges::equal(known->second, joined(ranks, dim, place).sizes)) return Is::kPart;
     if (have_same_dims(ranks) && std::ranges::equal(known->second, ranks[0].dims)) return Is::kWhole;
   }
-  return !replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX) ? Is::kPart : Is::kEither;
+  const bool is_part = !replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX);
+  return !is_part ? Is::kEither : joins ? Is::kPart : Is::kOther;
 }
 
 // A tensor that is the same on all ranks is a part if all others of its shape are, as far as these are known.

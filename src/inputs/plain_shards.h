@@ -49,9 +49,10 @@ class PlainShards {
 
  private:
   using Ranks = std::vector<PlainTensor>;
-  enum class Is : uint8_t { kWhole, kPart, kEither };
+  enum class Is : uint8_t { kWhole, kPart, kEither, kOther };  // kOther: a part, but not along that dim
 
   Is judge(std::string_view key, const Ranks& ranks, size_t count);
+  void add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const;
   void settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const;
   bool differ(const PlainTensor& a, const PlainTensor& b, uint64_t at_most);
   bool any_differ(const Ranks& ranks, uint64_t at_most);
