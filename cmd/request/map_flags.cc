@@ -64,10 +64,20 @@ void add_map(Command& c, MapFlags& f) {
     if (argument.source) argument.leads_to = [](Store&, const std::string& path) { return folder_around(path) + "/config.json"; };
 }
 
+// "torchtitan → transformers": the sides of a built-in map, FAMILY.TRAINER. A map of somebody's own does not name them.
+static std::string direction(std::string_view map, bool forward) {
+  const size_t dot = map.find('.');
+  std::string left = "left", right = "right";
+  if (map.find('/') == map.npos && !map.ends_with(".map") && dot != map.npos) {
+    left = map.substr(dot + 1), right = "transformers";
+    if (left == right) left = "in memory", right = "published";
+  }
+  return " (" + (forward ? left + " → " + right : right + " → " + left) + ")";
+}
+
 std::string applied_maps(const MapAnswer& answer) {
-  const bool forward = answer.made.from == maps::Side::kLeft;
-  return "map " + escaped(answer.map.name) + (forward ? ", left to right" : ", right to left") +
-         (answer.to ? ", then " + escaped(answer.to->name) + ", right to left" : "");
+  return "map " + escaped(answer.map.name + direction(answer.map.name, answer.made.from == maps::Side::kLeft)) +
+         (answer.to ? ", then " + escaped(answer.to->name + direction(answer.to->name, false)) : "");
 }
 
 void describe(const MapAnswer& answer, Context& context) {
