@@ -114,6 +114,8 @@ Problem worded(Problem p) {
   return p;
 }
 
+Exit exit_of(const Problem& p) { return p.what == kHungUp ? Exit::kHungUp : exit_of(p.id); }
+
 std::string commands_of_parts(const Context& context, const Problem& problem) {
   std::string before = "dcpctl", after;
   bool has_run = false;
@@ -151,7 +153,7 @@ static void problem_members(JsonWriter& json, const Problem& raw) {
 }
 
 void error_json(JsonWriter& json, const Problem& p) {
-  json.begin_object().member("code", static_cast<int>(exit_of(p.id))).member("id", id_name(p.id));
+  json.begin_object().member("code", static_cast<int>(exit_of(p))).member("id", id_name(p.id));
   problem_members(json, p);
   json.end_object();
 }

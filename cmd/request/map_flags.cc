@@ -38,10 +38,10 @@ void add_map(Command& c, MapFlags& f) {
   const std::string maps = "Maps of models";
   c.option("--map", f.map, "MAP",
            "Convert the model to another form: a map of 'dcpctl maps', a map file, auto (which --assets implies), or none")
-      .reads()
+      .reads(Offer::kMaps)
       .in(maps);
   c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: apply MAP2, right to left, to the result of MAP")
-      .reads()
+      .reads(Offer::kMaps)
       .needs("--map")
       .in(maps);
   add_map_config(c, f, maps);

@@ -52,7 +52,7 @@ class Asking {
     const bool has_map = choose_maps(answer, first);
     keeps_ = kept_names(answer);
     if (!has_map) return std::move(published_);
-    maps::Resolved made = through(answer, first, !has_model);
+    maps::Resolved made = through_first(answer, first, !has_model);
     if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(answer.map, made.targets))
       report_published("", made.not_made);
     if (run_.is_bare_model()) {
@@ -151,7 +151,7 @@ class Asking {
       unwrap();
       if (is_of_text(parameters)) take_text_names();
       else if (is_for_text_model()) take_text_config(), report_text_config();
-      if (!from_) from_ = maps::side_of(answer.map, keys_of(parameters), q_.catalog.traits().tensors_only);
+      if (!from_) from_ = side_of(answer.map, parameters);
       are_published = answer.to && from_ == maps::Side::kRight;
       if (are_published) world_.events.info("keys already have the published names: only the second map is applied");
     }
@@ -160,6 +160,24 @@ class Asking {
     answer.map = std::move(*std::exchange(answer.to, std::nullopt));
     from_ = maps::Side::kRight;
     return true;
+  }
+
+  maps::Side side_of(const maps::ModelMap& map, const std::vector<maps::Parameter>& parameters) const {
+    try {
+      return maps::side_of(map, keys_of(parameters), q_.catalog.traits().tensors_only);
+    } catch (const Error& e) {
+      throw Error(with_fitting(e.problem(), parameters));
+    }
+  }
+
+  // Where the map does not fit, those that do are named.
+  Problem with_fitting(Problem p, const std::vector<maps::Parameter>& parameters) const {
+    const std::vector<std::string_view> keys = keys_of(parameters);
+    if (request_.map == "auto" || is_map_file(request_.map) || keys.empty()) return p;
+    if (maps::fit_of(answer_.map, from_.value_or(maps::Side::kLeft), keys).taken == keys.size()) return p;
+    if (const std::string fitting = maps::map_taking(keys, answer_.map.name, Limits()); !fitting.empty())
+      p.hint = "the map " + fitting + " has all of these names";
+    return p;
   }
 
   // More of the names are the map's, if they are those of a text model.
@@ -324,6 +342,16 @@ class Asking {
       if (config.has(s.name)) config.set(s);
     const bool are_made = made.from == maps::Side::kLeft;
     maps::check_against(config, are_made ? maps::as_sources(made.targets) : maps::sources_of(q_.catalog, parameters));
+  }
+
+  maps::Resolved through_first(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
+    try {
+      maps::Resolved made = through(answer, parameters, is_state);
+      if (!made.problems.empty()) made.problems.front() = with_fitting(std::move(made.problems.front()), parameters);
+      return made;
+    } catch (const Error& e) {
+      throw Error(with_fitting(e.problem(), parameters));
+    }
   }
 
   // What the maps make of parameters.

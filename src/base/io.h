@@ -67,6 +67,8 @@ class Io : public Store {
   virtual bool try_lock(Handle file) = 0;
   virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // for an ordinary user; nullopt: unknown
   virtual uint64_t now_ns() = 0;                                              // monotonic
+  // When a file in the folder, or the folder itself (as "."), was modified, since the epoch. Does nothing where it cannot be said.
+  virtual void set_modified(Handle /*folder*/, const std::string& /*name*/, int64_t /*ns*/) {}
 };
 
 std::unique_ptr<Io> make_posix_io();

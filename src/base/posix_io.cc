@@ -343,6 +343,11 @@ class PosixIo final : public PosixReading {
     if (!fd || ::fchmod(fd.get(), permissions) != 0) fail_handle(ProblemId::io_create, folder, errno);
   }
 
+  void set_modified(Handle folder, const std::string& name, int64_t ns) override {
+    const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000}};
+    (void)::utimensat(folder, name.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  }
+
   void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
     int result =
         replace == Replace::kYes ? ::renameat(folder, from.c_str(), folder, to.c_str()) : posix::rename_new_by_kernel(folder, from, to);

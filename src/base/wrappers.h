@@ -58,6 +58,7 @@ class IoWrapper : public ForwardsReads<Io> {
   void remove_folder(Handle folder, const std::string& name) override { inner_.remove_folder(folder, name); }
   bool try_lock(Handle file) override { return inner_.try_lock(file); }
   std::optional<uint64_t> free_bytes(const std::string& folder) override { return inner_.free_bytes(folder); }
+  void set_modified(Handle folder, const std::string& name, int64_t ns) override { inner_.set_modified(folder, name, ns); }
   uint64_t now_ns() override { return inner_.now_ns(); }
 };
 

@@ -85,6 +85,7 @@ class StepFinder {
     try {
       const std::vector<DirEntry> inside = store_.list(step.path);
       if (const auto mark = std::ranges::find_if(inside, is_mark); mark != inside.end()) step.mark = mark->name;
+      step.unfinished |= inside.empty() && (regex_ || names_step(split_path(step.path).name));
       if (looks_like_checkpoint(inside)) return true;
       step.parts = parts_of(store_, step.path);
       return step.unfinished || !step.parts.empty();
@@ -113,12 +114,13 @@ void judge_by_marks(std::vector<Step>& steps) {
   for (Step& s : steps) {
     if (s.unfinished) {
       s.broken = unfinished_by_name(s.path);
+      if (!s.broken) s.broken = unfinished(s.path, "the folder is empty");
       continue;
     }
     if (!s.mark.empty()) marked = &s;
     if (marked == nullptr || !s.mark.empty() || s.number == marked->number) continue;
     s.lacks_mark = true;
-    s.broken = unfinished(s.path, "the step lacks " + marked->mark + ", with which an older one says that it is complete");
+    s.broken = unfinished(s.path, "it lacks " + marked->mark + ", which an older step has");
   }
 }
 
@@ -143,7 +145,8 @@ std::optional<Problem> fault_of(Store& store, const Step& step, const OpenOption
   Problem p = make_problem(ProblemId::step_missing, {.path = run.folder}, latest ? "no complete step" : wanted, numbers_of(finished));
   for (const Step& s : run.steps)
     if (s.unfinished && (latest || std::to_string(s.number) == wanted))
-      p.hint = "'" + s.path + "' is of a save that did not finish; it opens where it is given itself";
+      p.hint = "'" + s.path + "' is " +
+               (unfinished_by_name(s.path) ? "of a save that did not finish; it opens where it is given itself" : "empty");
   if (is_checkpoint_folder(store, run.folder)) p.remedy = Remedy::kNoStep;
   else if (const auto below = run.steps.empty() ? checkpoints_below(store, run.folder) : std::vector<std::string>(); !below.empty())
     p.hint = "no folder here has the name of a step; checkpoints are in " + listed(below);

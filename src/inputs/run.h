@@ -17,7 +17,7 @@ struct Step {
   std::string path;
   std::vector<std::string> parts = {};           // its checkpoints, if it is not one itself (parts_of)
   std::optional<Problem> broken = std::nullopt;  // why it cannot be used; nullopt: it opens and every item lies inside its file
-  bool unfinished = false;                       // its name says that its save did not finish
+  bool unfinished = false;                       // its save did not finish: so its name says, or it is empty
   std::string mark = {};                         // a file with which its trainer says that it is complete
   bool lacks_mark = false;                       // although an older step has one
 };
@@ -31,7 +31,7 @@ struct RunFolder {
 // expression with one group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no
 // metadata is a step too, and so is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint
 // itself, those that hold the parts of one are steps: accelerate keeps model and optimizer apart. A folder with the name of an unfinished
-// save counts as one, whatever it holds so far. Opens no step. Throws step_ambiguous if several folders below hold steps.
+// save counts as one, whatever it holds so far, and so does an empty folder with the name of a step. Opens no step. Throws step_ambiguous if several folders below hold steps.
 RunFolder find_run(Store& store, const std::string& folder, const std::string& pattern);
 
 // The problem if a folder's name says that its save did not finish.

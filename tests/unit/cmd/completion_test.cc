@@ -29,7 +29,7 @@ struct Shell {
 
 TEST_CASE("a command line is completed by what it declares") {
   Shell shell;
-  CHECK(shell.ask({""}).starts_with("inspect verify "));
+  CHECK(shell.ask({""}).starts_with("list inspect "));
   CHECK(shell.ask({"bench", ""}) == "io staging ");
   CHECK(shell.ask({"help", "bench", ""}) == "io staging ");
   CHECK(shell.ask({"help", "nothing", ""}).empty());
@@ -41,6 +41,10 @@ TEST_CASE("a command line is completed by what it declares") {
   CHECK(shell.ask({"consolidate", "--color", ""}) == "auto always never ");
   CHECK(shell.ask({"consolidate", "--report=x"}) == ":files ");
   CHECK(shell.ask({"consolidate", "--max-memory", ""}).empty());
+  CHECK(shell.ask({"consolidate", "--map", ""}).find("llama.torchtitan ") != std::string::npos);
+  CHECK(shell.ask({"consolidate", "--map", ""}).ends_with("auto none "));
+  CHECK(shell.ask({"consolidate", "--map", "./own"}) == ":files ");
+  CHECK(shell.ask({"maps", ""}).ends_with(".transformers "));
   CHECK(shell.ask({"consolidate", "a", "b", "c"}).empty());
 }
 
