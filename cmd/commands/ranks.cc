@@ -2,7 +2,7 @@
 
 #include "app/memory.h"
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "request/ranks_flags.h"

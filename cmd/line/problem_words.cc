@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/limits.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "line/context.h"
 #include "line/exit_status.h"
 #include "line/option_values.h"

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/command.h"
 
 namespace dcp::cmd {

@@ -8,7 +8,7 @@
 #include "app/ranked_run.h"
 #include "base/sandbox.h"
 #include "base/stores.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/kind.h"
 #include "line/environment.h"
 

@@ -5,7 +5,7 @@
 
 #include "app/small_file.h"
 #include "base/json.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "line/exit_status.h"
 #include "line/lines.h"

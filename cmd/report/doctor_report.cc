@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/version.h"
 
 namespace dcp::cmd {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "format/npy.h"
 #include "line/lines.h"
 #include "line/text_file.h"

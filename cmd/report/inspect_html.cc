@@ -6,9 +6,9 @@
 #include <span>
 
 #include "base/problem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/cover.h"
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 #include "line/problem_words.h"
 #include "report/html.h"
 #include "report/inspect_text.h"

@@ -10,12 +10,11 @@
 #include <set>
 #include <utility>
 
-#include "base/natural_order.h"
+#include "base/text.h"
 #include "base/problem.h"
-#include "base/quantity.h"
 #include "catalog/cover.h"
 #include "catalog/mcore.h"
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 #include "catalog/torch_files.h"
 #include "line/lines.h"
 #include "line/problem_words.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/workers.h"
 #include "staging/chart.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/lines.h"
 #include "report/step_text.h"
 

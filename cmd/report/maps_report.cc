@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/quantity.h"
-#include "line/lines.h"
+#include "base/text.h"
 #include "maps/builtin.h"
-#include "maps/settings.h"
+#include "maps/config.h"
 #include "maps/sizes.h"
 
 namespace dcp::cmd {

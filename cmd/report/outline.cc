@@ -6,9 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "base/natural_order.h"
-#include "base/quantity.h"
-#include "catalog/sharding.h"
+#include "base/text.h"
+#include "catalog/placements.h"
 #include "report/inspect_text.h"
 
 namespace dcp::cmd {

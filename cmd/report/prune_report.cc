@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
 #include "report/step_text.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/memory.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/environment.h"
 #include "line/option_values.h"
 #include "line/progress.h"

@@ -8,8 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "app/run_survey.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"

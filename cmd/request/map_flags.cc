@@ -1,7 +1,7 @@
 #include "request/map_flags.h"
 
-#include "base/quantity.h"
-#include "base/working_names.h"
+#include "base/text.h"
+#include "base/file_names.h"
 #include "line/command.h"
 
 namespace dcp::cmd {
@@ -81,7 +81,7 @@ std::string applied_maps(const MapAnswer& answer) {
 }
 
 void describe(const MapAnswer& answer, Context& context) {
-  const maps::Resolved& made = answer.made;
+  const maps::Mapping& made = answer.made;
   context.info(applied_maps(answer));
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
@@ -95,7 +95,7 @@ void describe(const MapAnswer& answer, Context& context) {
 }
 
 void map_json(JsonWriter& out, const MapAnswer& answer) {
-  const maps::Resolved& made = answer.made;
+  const maps::Mapping& made = answer.made;
   out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
   if (answer.to) out.member("to", answer.to->name);
   out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{answer.left_out.size()});

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/problem.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "inputs/open.h"
 
 namespace dcp::cmd {

@@ -4,7 +4,6 @@
 #include "app/memory_shard.h"
 #include "app/save.h"
 #include "base/limits.h"
-#include "base/serial_queue.h"
 #include "base/workers.h"
 
 namespace dcpctl {

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "app/mapped.h"
-#include "base/quantity.h"
-#include "maps/against_config.h"
+#include "base/text.h"
+#include "maps/published.h"
 #include "maps/builtin.h"
-#include "maps/compose.h"
-#include "maps/keys.h"
-#include "maps/quantized.h"
-#include "maps/selected.h"
-#include "maps/settings.h"
+#include "maps/index_map.h"
+#include "maps/names.h"
+#include "maps/run_keys.h"
+#include "maps/apply_map.h"
+#include "maps/config.h"
 #include "select/quantized.h"
 
 namespace dcp {
@@ -52,7 +52,7 @@ class Asking {
     const bool has_map = choose_maps(answer, first);
     keeps_ = kept_names(answer);
     if (!has_map) return std::move(published_);
-    maps::Resolved made = through_first(answer, first, !has_model);
+    maps::Mapping made = through(answer, first, !has_model);
     if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(answer.map, made.targets))
       report_published("", made.not_made);
     if (run_.is_bare_model()) {
@@ -60,7 +60,7 @@ class Asking {
       return std::move(answer);
     }
     from_ = made.from;
-    maps::Resolved optimized =
+    maps::Mapping optimized =
         has_model ? through(answer, run_.optimized, true) : std::exchange(made, {.from = made.from, .notes = made.notes});
     for (Problem& p : optimized.problems) {
       p.place.tensor = "state of " + p.place.tensor;
@@ -92,8 +92,8 @@ class Asking {
   }
 
   // Settings of which each of two maps takes those that it asks for; what neither does is both's fault.
-  maps::ResolveOptions options_for(const maps::ModelMap& map, const maps::ModelMap* other, bool is_state) const {
-    maps::ResolveOptions options{.settings = {},
+  maps::MapOptions options_for(const maps::ModelMap& map, const maps::ModelMap* other, bool is_state) const {
+    maps::MapOptions options{.settings = {},
                                  .from = from_,
                                  .are_published = q_.catalog.traits().tensors_only,
                                  .unmapped = request_.unmapped,
@@ -302,7 +302,7 @@ class Asking {
     check_holds(answer, world_);
     report_published("no map applied: ", answer.made.not_made);
     if (!run_.is_bare_model()) return;
-    maps::ResolveOptions back = options_for(answer.map, nullptr, false);
+    maps::MapOptions back = options_for(answer.map, nullptr, false);
     back.from = maps::Side::kLeft;
     add_second(answer.map, back, answer.made);
     const auto is_unchanged = [&](const Entry& e) {
@@ -335,7 +335,7 @@ class Asking {
   }
 
   // Throws what check_against() throws.
-  void check_published(const maps::Resolved& made, const std::vector<maps::Parameter>& parameters) const {
+  void check_published(const maps::Mapping& made, const std::vector<maps::Parameter>& parameters) const {
     if (!config_.is_given() || !made.problems.empty()) return;
     maps::Config config = config_;
     for (const maps::Setting& s : request_.settings)
@@ -355,9 +355,9 @@ class Asking {
   }
 
   // What the maps make of parameters.
-  maps::Resolved through(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
+  maps::Mapping through(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
     const maps::ModelMap* const to = answer.to ? &*answer.to : nullptr;
-    maps::Resolved made = maps::resolve_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
+    maps::Mapping made = maps::apply_to_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
     if (!is_state) check_published(made, parameters);
     if (q_.may_be_other_class)
       std::erase_if(made.problems,
@@ -365,22 +365,22 @@ class Asking {
     if (made.from == maps::Side::kRight)
       mark_float32(made, made.targets, [&](uint32_t source) { return q_.catalog.key(q_.catalog.tensors[source]); });
     if (to == nullptr || !made.problems.empty()) return made;
-    maps::ResolveOptions options = options_for(*to, &answer.map, is_state);
+    maps::MapOptions options = options_for(*to, &answer.map, is_state);
     options.from = maps::Side::kRight;
     add_second(*to, options, made);
     return made;
   }
 
   template <class NameOf>
-  void mark_float32(maps::Resolved& made, const std::vector<IndexMap>& targets, const NameOf& name_of) const {
+  void mark_float32(maps::Mapping& made, const std::vector<IndexMap>& targets, const NameOf& name_of) const {
     if (!keeps_) return;
     for (const IndexMap& m : targets)
       if (std::ranges::any_of(m.blocks, [&](const IndexBlock& b) { return b.source != IndexBlock::kZeros && keeps_(name_of(b.source)); }))
         made.in_float32.insert(m.key);
   }
 
-  void add_second(const maps::ModelMap& to, const maps::ResolveOptions& options, maps::Resolved& first) const {
-    maps::Resolved second = maps::resolve(to, config_, options, maps::as_sources(first.targets), Limits());
+  void add_second(const maps::ModelMap& to, const maps::MapOptions& options, maps::Mapping& first) const {
+    maps::Mapping second = maps::apply_map(to, config_, options, maps::as_sources(first.targets), Limits());
     mark_float32(first, second.targets, [&](uint32_t source) { return std::string_view(first.targets[source].key); });
     const auto joined = [&](const IndexMap& m) { return maps::compose({&m, 1}, first.targets, Limits()).front(); };
     for (const maps::Tie& t : second.ties) first.ties.push_back({joined(t.tensor), joined(t.same_as), t.difference});

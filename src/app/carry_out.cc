@@ -1,6 +1,6 @@
 #include "app/carry_out.h"
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "exec/execute.h"
 #include "exec/read_back.h"
 #include "files/file_set.h"

@@ -3,7 +3,9 @@
 #include <optional>
 
 #include "app/mapped.h"
-#include "maps/against_config.h"
+#include "maps/apply_map.h"
+#include "maps/config.h"
+#include "maps/published.h"
 #include "select/globs.h"
 #include "select/select.h"
 
@@ -25,7 +27,7 @@ std::optional<Problem> difference(const maps::Config& config, const Catalog& cat
   std::vector<std::string_view> keys;
   for (const Entry& e : selection.entries) keys.push_back(e.key);
   const KnownKeys known(std::move(keys));
-  std::vector<maps::Source> sources;
+  std::vector<maps::MapSource> sources;
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = catalog.tensors[e.tensor()];

@@ -9,6 +9,7 @@
 #include "app/diff_side.h"
 #include "app/memory.h"
 #include "plan/units.h"
+#include "select/globs.h"
 #include "select/quantized.h"
 
 namespace dcp {

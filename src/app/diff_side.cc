@@ -9,7 +9,8 @@
 #include "app/memory.h"
 #include "app/parts.h"
 #include "catalog/structure.h"
-#include "maps/keys.h"
+#include "maps/names.h"
+#include "select/globs.h"
 
 namespace dcp {
 namespace {

@@ -7,8 +7,8 @@
 #include "base/sandbox.h"
 #include "base/stores.h"
 #include "base/workers.h"
-#include "base/working_names.h"
-#include "modules/kinds.h"
+#include "base/file_names.h"
+#include "modules/loader.h"
 
 namespace dcp {
 namespace {

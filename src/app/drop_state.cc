@@ -8,7 +8,7 @@
 #include "app/model_sums.h"
 #include "app/open_files.h"
 #include "app/parts.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/data_files.h"
 #include "files/metadata_swap.h"
 #include "plan/edited_metadata.h"

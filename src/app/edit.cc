@@ -10,7 +10,7 @@
 #include "app/parts.h"
 #include "base/checked.h"
 #include "base/stores.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/data_files.h"
 #include "files/metadata_swap.h"
 #include "files/output_free.h"

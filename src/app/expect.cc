@@ -4,7 +4,7 @@
 #include <array>
 #include <filesystem>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
 

@@ -2,9 +2,10 @@
 #include <utility>
 
 #include "app/mapped.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "maps/builtin.h"
-#include "maps/keys.h"
+#include "maps/config.h"
+#include "maps/names.h"
 
 namespace dcp {
 namespace {
@@ -130,7 +131,7 @@ class Fitting {
     for (const std::string_view dialect : {"transformers", "torchtitan", "megatron"}) {
       const auto map = maps::family_map(config_.model_type(), dialect, Limits());
       if (!map || map->lines.empty()) continue;
-      const std::vector<maps::Tensor>& side = map->lines[0].sides[dialect == "transformers" ? 1 : 0];
+      const std::vector<maps::LineTensor>& side = map->lines[0].sides[dialect == "transformers" ? 1 : 0];
       if (!side.empty()) all += (all.empty() ? "names such as " : ", or ") + to_text(*map, side[0].names[0]) + " (" + map->name + ")";
     }
     return all;

@@ -7,14 +7,12 @@
 #include "app/memory.h"
 #include "app/open_files.h"
 #include "catalog/data_files.h"
-#include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "items/idle_parameters.h"
-#include "items/subclasses.h"
-#include "items/unsafe.h"
 #include "items/values.h"
-#include "maps/selected.h"
+#include "items/unsafe.h"
+#include "maps/apply_map.h"
 
 namespace dcp {
 

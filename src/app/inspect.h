@@ -25,7 +25,7 @@ struct InspectResult {
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;        // see items/values.h
-  std::map<TensorId, std::string> subclasses;  // see items/subclasses.h
+  std::map<TensorId, std::string> subclasses;  // see items/values.h
   Selection selection;                         // of the catalog
   std::optional<MapAnswer> map;                // what it would make, and what is missing, without throwing
 

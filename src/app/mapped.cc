@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "app/digest_units.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "maps/builtin.h"
 #include "maps/derive.h"
 #include "plan/verify_plan.h"

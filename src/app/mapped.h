@@ -9,7 +9,7 @@
 #include "app/world.h"
 #include "catalog/data_files.h"
 #include "items/resolve.h"
-#include "maps/resolve.h"
+#include "maps/apply_map.h"
 #include "maps/run_state.h"
 #include "select/select.h"
 
@@ -42,7 +42,7 @@ struct MapQuestion {
 struct MapAnswer {
   maps::ModelMap map;
   std::optional<maps::ModelMap> to;  // applied to the result of `map`
-  maps::Resolved made;               // sources are TensorIds
+  maps::Mapping made;               // sources are TensorIds
   std::optional<maps::RunState> run;
   std::vector<std::string> left_out;  // keys of the tensors in made.left_out
 

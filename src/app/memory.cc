@@ -9,7 +9,7 @@
 #include "base/heap.h"
 #include "base/limits.h"
 #include "base/machine.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "exec/execute.h"
 
 namespace dcp {

@@ -1,6 +1,6 @@
 #include "app/model_config.h"
 
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "maps/builtin.h"
 
 namespace dcp {

@@ -6,7 +6,7 @@
 
 #include "app/world.h"
 #include "maps/config.h"
-#include "maps/kept.h"
+#include "maps/published.h"
 
 namespace dcp {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/working_names.h"
+#include "base/file_names.h"
 
 namespace dcp {
 

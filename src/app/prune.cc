@@ -9,7 +9,7 @@
 #include "app/kept_steps.h"
 #include "app/memory.h"
 #include "base/stores.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "files/claim.h"
 #include "files/remove_checkpoint.h"
 

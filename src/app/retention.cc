@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/problem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

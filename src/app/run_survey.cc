@@ -6,8 +6,7 @@
 #include <filesystem>
 
 #include "app/memory.h"
-#include "base/step_names.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "files/remove_checkpoint.h"

@@ -9,7 +9,7 @@
 #include "base/members.h"
 #include "base/stores.h"
 #include "catalog/cover.h"
-#include "catalog/overlaps.h"
+#include "catalog/box.h"
 #include "exec/dcp_folder.h"
 #include "files/output_free.h"
 #include "ranks/blocks.h"

@@ -4,7 +4,7 @@
 
 #include "app/ranked_run.h"
 #include "app/whole_shapes.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "inputs/run.h"

@@ -11,10 +11,8 @@
 #include "app/digests.h"
 #include "app/output_in_source.h"
 #include "app/small_file.h"
-#include "base/natural_order.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/stores.h"
-#include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "files/output_free.h"
 #include "items/idle_parameters.h"
@@ -156,7 +154,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   if (!request.manifest.empty() && request.manifest != "-") refuse_source(request.manifest, catalog);
   note_catalog(catalog, result);
   result.findings = look_around(opened, world.store);
-  VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
+  VerifyPlanOptions what{.data = request.data, .sample_percent = request.sample_percent};
   Selection selection;
   const MapRequest map = map_for(request, world, result.findings);
   if (request.digests() || map.is_given()) what.digests = &(selection = source.select(request.select, map, ""));

@@ -4,7 +4,8 @@
 #include <map>
 
 #include "app/mapped.h"
-#include "maps/config_shapes.h"
+#include "maps/config.h"
+#include "maps/published.h"
 
 namespace dcp {
 

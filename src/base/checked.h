@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -23,8 +24,14 @@ constexpr std::optional<T> checked_mul(T a, T b) {
 }
 
 // a + b and a * b; they throw number_overflow at `place`.
-uint64_t add_or_fail(uint64_t a, uint64_t b, const Place& place);
-uint64_t mul_or_fail(uint64_t a, uint64_t b, const Place& place);
+inline uint64_t add_or_fail(uint64_t a, uint64_t b, const Place& place) {
+  if (const auto sum = checked_add(a, b)) return *sum;
+  fail(ProblemId::number_overflow, place, std::to_string(a) + " + " + std::to_string(b));
+}
+inline uint64_t mul_or_fail(uint64_t a, uint64_t b, const Place& place) {
+  if (const auto product = checked_mul(a, b)) return *product;
+  fail(ProblemId::number_overflow, place, std::to_string(a) + " * " + std::to_string(b));
+}
 
 // Narrowing that must not lose a bit. Throws `internal`: callers have checked file-given numbers against limits before.
 template <class To, class From>

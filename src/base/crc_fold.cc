@@ -1,10 +1,8 @@
-// Each function is for one kind of processor and is chosen at run time. The instruction set is an attribute of the function, not a compiler
-// flag: a flag would also compile the inline functions of headers for that processor.
 #include "base/crc_fold.h"
 
 #include <algorithm>
 
-#include "base/x86.h"
+#include "base/machine.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,6 +12,10 @@
 #endif
 
 namespace dcp {
+
+// Each function is for one kind of processor and is chosen at run time. The instruction set is an attribute of the function, not a compiler
+// flag: a flag would also compile the inline functions of headers for that processor.
+
 namespace {
 
 size_t fold_nothing(const FoldKeys&, Bytes, std::byte*) { return 0; }

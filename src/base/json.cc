@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace dcp {

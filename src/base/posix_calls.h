@@ -4,11 +4,15 @@
 // They use errno like the calls they wrap: -1 and errno on failure, otherwise a descriptor or 0.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "base/io.h"
 
 namespace dcp::posix {
 
@@ -61,5 +65,19 @@ int link_open(int file, int folder, const std::string& name);
 
 // A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP if the kernel or file system lacks it.
 ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset);
+
+// Linux's facts about files as Io's types, and its errors as Problems.
+
+// "permission denied"
+std::string reason_of(int error);
+// `error` is a parameter because building the place may change errno. A full disk is io_no_space, whatever `id` is.
+[[noreturn]] void io_fail(ProblemId id, Place place, int error);
+[[noreturn]] void io_fail(ProblemId id, const std::string& path, int error);
+
+const char* kind_text(mode_t mode);  // for anything but a regular file: "a folder"
+FileFacts facts_of(const struct stat& status);
+
+// The entries of the folder open as `fd`, sorted by name. Throws io_list.
+std::vector<DirEntry> entries_of(Fd fd, const std::string& folder);
 
 }  // namespace dcp::posix

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/problem.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 
 namespace dcp {
 namespace {

@@ -1,8 +1,7 @@
 #include "base/sums.h"
 
-#include "base/crc_field.h"
 #include "base/crc_fold.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

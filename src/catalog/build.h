@@ -23,4 +23,8 @@ OpenedCatalog build_catalog(const MetadataContent& content, const std::string& p
 // and each has its own in the catalog.
 void check_catalog_fits(const MetadataContent& content, const std::string& path, const Limits& limits);
 
+// Which torch wrote a checkpoint, which versions load it, and why not others.
+
+Provenance provenance_of(const MetadataContent& content, const Catalog& catalog);
+
 }  // namespace dcp

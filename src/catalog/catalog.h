@@ -14,11 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/key_ref.h"
+#include "format/dcp_metadata.h"
 #include "base/problem.h"
 #include "catalog/box.h"
 #include "catalog/kind.h"
-#include "format/dcp_metadata.h"
 #include "format/dtype.h"
 
 namespace dcp {
@@ -233,5 +232,10 @@ struct OpenedCatalog {
 
 // A catalog as returned by opening, with the facts of its data files (look_at_files). It never changes any more.
 using FrozenCatalog = std::shared_ptr<const OpenedCatalog>;
+
+// Makes a catalog over the files of another one.
+
+// A catalog without keys over the same files, with the same numbers: files opened for one serve the other too.
+Catalog catalog_over_files_of(const Catalog& from);
 
 }  // namespace dcp

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

@@ -44,4 +44,14 @@ void check_slice(const Catalog& catalog, const Item& slice, Place place, const s
 // The same for one item: it exists and lies inside its file, whose size is known.
 void check_item(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what);
 
+// What a checkpoint's folder reveals beyond its metadata and items: findings for `verify`.
+
+// Items, including other ranks' copies, that share bytes of a file. This is damage, and a finding names all of them except the first.
+// Several keys may have the same whole object: a value that keys of a torch.save file share is written once.
+std::vector<Problem> find_overlapping_items(const Catalog& catalog);
+
+// Warns of data files that the metadata does not name, and of traces of a save or a dcpctl output that did not finish; notes metadata that
+// is clearly older than a data file. Checks names and times, not the content of files.
+std::vector<Problem> inspect_folder(Store& store, const Catalog& catalog);
+
 }  // namespace dcp

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "catalog/overlaps.h"
+#include "catalog/box.h"
 #include "plan/plan.h"
 
 namespace dcp {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/limits.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/kind.h"
 #include "format/dcp_metadata.h"
 

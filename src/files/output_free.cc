@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/quantity.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "files/claim.h"
 
 namespace dcp {

@@ -4,8 +4,7 @@
 #include <optional>
 
 #include "base/problem.h"
-#include "base/step_names.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/kind.h"
 #include "files/claim.h"
 

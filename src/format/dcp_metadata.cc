@@ -1,5 +1,3 @@
-// Reads the objects of a `.metadata` pickle below its root. Sources: torch/distributed/checkpoint/{metadata,filesystem}.py, torch 2.0 to
-// 2.15; torch/distributed/_shard/checkpoint/, torch 1.13; torch/distributed/_shard/sharded_tensor/metadata.py.
 #include "format/dcp_metadata.h"
 
 #include <algorithm>
@@ -9,8 +7,12 @@
 
 #include "base/checked.h"
 #include "format/dcp_metadata_handler.h"
+#include "pickle/machine.h"
 
 namespace dcp {
+
+// Reads the objects of a `.metadata` pickle below its root. Sources: torch/distributed/checkpoint/{metadata,filesystem}.py, torch 2.0 to
+// 2.15; torch/distributed/_shard/checkpoint/, torch 1.13; torch/distributed/_shard/sharded_tensor/metadata.py.
 
 Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
   if (is(object, kBlob)) return object;
@@ -341,6 +343,56 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
                      static_cast<Op>(pickle[2]) != Op::FRAME;
   check_names(content, pickle.size(), place, limits);
   return content;
+}
+
+// Reads only keys: half of a `.metadata` is the storage_data of its chunks, and most of the rest describes tensors.
+
+namespace {
+
+struct HasKeys {};  // thrown to stop: the rest is not needed
+
+// Builds nothing. The first MetadataIndex marks the beginning of storage_data; by then, the dict of the keys is complete.
+class KeysHandler {
+ public:
+  std::vector<std::string> keys;
+
+  Value global(PickleMachine& m, std::string_view, std::string_view name) {
+    if (name == "MetadataIndex" && take_keys(m)) throw HasKeys{};
+    return {.kind = Kind::kGlobal};
+  }
+  Value reduce(PickleMachine&, Value, Value) { return {.kind = Kind::kTyped}; }
+  Value new_object(PickleMachine& m, Value, Value, Value) { return m.open(0); }
+  Value build(PickleMachine&, Value, Value) { return {.kind = Kind::kTyped}; }
+  Value persistent(PickleMachine&, Value) { return {.kind = Kind::kTyped}; }
+
+ private:
+  bool take_keys(const PickleMachine& m) {
+    const auto stack = m.stack();
+    for (size_t i = 0; i + 1 < stack.size(); ++i) {
+      if (!m.is_text(stack[i], "state_dict_metadata") || stack[i + 1].kind != Kind::kDict) continue;
+      Value key, value;
+      uint64_t bytes = 0;  // shared texts may add up to more than the pickle
+      for (auto it = m.items(stack[i + 1]); it.next(key) && it.next(value);) {
+        if (key.kind != Kind::kText || (bytes += key.n) > m.pickle_bytes()) return keys.clear(), false;
+        keys.emplace_back(m.text(key));
+      }
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+std::optional<std::vector<std::string>> read_dcp_keys(Bytes pickle, const Place& place, const Limits& limits) {
+  KeysHandler handler;
+  PickleMachine machine(pickle, place, limits);
+  try {
+    machine.run(handler);
+  } catch (const HasKeys&) {
+    return std::move(handler.keys);
+  }
+  return std::nullopt;
 }
 
 }  // namespace dcp

@@ -12,18 +12,35 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/key_ref.h"
 #include "base/limits.h"
+#include "base/members.h"
 #include "base/problem.h"
 #include "format/dtype.h"
 
 namespace dcp {
+
+// A key of a state dict: whether it names a tensor or a byte item, and its number among its own kind.
+struct KeyRef {
+  int64_t raw = 0;  // tensor t as t, byte item b as ~b
+
+  static constexpr KeyRef tensor_at(uint64_t number) { return {static_cast<int64_t>(number)}; }
+  static constexpr KeyRef blob_at(uint64_t number) { return {~static_cast<int64_t>(number)}; }
+  constexpr bool is_blob() const { return raw < 0; }
+  constexpr uint32_t tensor() const { return static_cast<uint32_t>(raw); }  // only if it is a tensor
+  constexpr uint32_t blob() const { return static_cast<uint32_t>(~raw); }   // only if it is a byte item
+  auto operator<=>(const KeyRef&) const = default;
+};
+DCP_MEMBERS(KeyRef, raw);
+
+// A release of torch: 213 is 2.13.
+inline std::string torch_release(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
 // An attribute of Metadata that torch does not know: Megatron-Core's mcore_data, a framework's notes.
 struct ExtraAttribute {
@@ -127,5 +144,10 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
 
 // Copies each text once and lets the content view the copies, so that the pickle, mostly not names, can be freed.
 std::deque<std::string> hold_text(MetadataContent& content);
+
+// The keys of a `.metadata`, without the rest.
+
+// Keys are not checked, and duplicates are kept. nullopt: storage_data does not follow them, as it does in torch's order.
+std::optional<std::vector<std::string>> read_dcp_keys(Bytes pickle, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "format/torch_tensor.h"
 #include "pickle/tokens.h"
 

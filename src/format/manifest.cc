@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "format/dtype.h"
-#include "format/json_walk.h"
+#include "format/json_text.h"
 
 namespace dcp {
 namespace {

@@ -1,4 +1,4 @@
-// Writer of the frame of a torch.save archive. Grammar of a zip: zip.cc. What is torch's own (vendored miniz, "PyTorchStreamWriter"):
+// Writer of the frame of a torch.save archive. Grammar of a zip: item_archive.cc. What is torch's own (vendored miniz, "PyTorchStreamWriter"):
 //   local header  version 0, flags 0x0808 (descriptor follows, UTF-8) or 0x0800 for an empty record, time, CRC and sizes all 0
 //   local extra   zip64 where needed (below), then padding: "FB" bytes:2 'Z'*, so that the payload lies at a multiple of 64
 //   descriptor    none after an empty record; "PK\7\8" crc:4 size:4 size:4, or size:8 size:8 where the local header has a zip64 extra

@@ -1,17 +1,18 @@
-// A DCP folder: `.metadata` beside the files that it names. The user may give the folder or `.metadata`.
+#include "inputs/dcp.h"
+
 #include "base/limits.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
-#include "format/dcp_keys.h"
 #include "format/dcp_metadata.h"
-#include "format/lfs_pointer.h"
-#include "inputs/dcp_metadata.h"
-#include "inputs/safetensors_items.h"
+#include "inputs/safetensors_files.h"
 #include "items/bare_pickle.h"
 #include "pickle/text_opcodes.h"
 #include "pickle/tokens.h"
 
 namespace dcp {
+
+// A DCP folder: `.metadata` beside the files that it names. The user may give the folder or `.metadata`.
+
 namespace {
 
 // Memory to read a real `.metadata`, in bytes per byte of the file: itself, its typed content and the catalog at once. Measured on 10^6

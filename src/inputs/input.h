@@ -1,11 +1,15 @@
 // Adapters: how each kind of checkpoint is recognized and opened. An adapter is named in the row of its kind in catalog/kinds.def.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
+#include "base/store.h"
 #include "inputs/open.h"
 
 namespace dcp {
@@ -58,5 +62,12 @@ struct Input {
 
 // The whole file, of at most `cap` bytes.
 Description whole_file(Store& store, const std::string& path, uint64_t cap);
+
+// Reads files of one folder, as many at once as the store prefers.
+
+// Calls read(n, share) for each n of [0, count). `share` has a part of the memory that `left` has, or all of it if files are read one by
+// one; what `read` takes from it is deducted from `left`. Of several failures, the one with the lowest n is thrown.
+void read_at_once(Store& store, const std::string& folder, size_t count, Limits& left,
+                  const std::function<void(size_t n, Limits& share)>& read);
 
 }  // namespace dcp

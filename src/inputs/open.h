@@ -51,4 +51,9 @@ struct Description {
 bool has_description(std::string_view name);
 Description read_description(Store& store, const std::string& path, const Limits& limits);
 
+// The keys of a checkpoint of any kind.
+
+// Used for suggestions, so nothing else needs to be checked.
+std::vector<std::string> read_keys(Store& store, const std::string& path, const OpenOptions& options);
+
 }  // namespace dcp

@@ -4,9 +4,10 @@
 #include <tuple>
 
 #include "base/checked.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/sums.h"
 #include "select/select.h"
+#include "select/globs.h"
 
 namespace dcp {
 namespace {

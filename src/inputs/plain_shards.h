@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "inputs/rank_files.h"
-#include "inputs/torch_reader.h"
+#include "inputs/torch_file.h"
 
 namespace dcp {
 

@@ -8,12 +8,13 @@
 
 #include "catalog/build.h"
 #include "catalog/data_files.h"
-#include "inputs/at_once.h"
+#include "inputs/input.h"
 #include "inputs/plain_shards.h"
 #include "inputs/rank_local.h"
 #include "inputs/rank_shards.h"
-#include "inputs/torch_reader.h"
+#include "inputs/torch_file.h"
 #include "select/select.h"
+#include "select/globs.h"
 
 namespace dcp {
 namespace {

@@ -1,5 +1,5 @@
-// torch.save files of all ranks as one checkpoint: a state dict that has each file's content under a name. A rank's box of a tensor is read
-// from its pickle (dtensor.h); anything else that several ranks wrote is one value, and all copies must be equal.
+// torch.save files of all ranks as one checkpoint: a state dict with each of them under a name. A rank's box of a tensor is read from its
+// pickle (rank_shards.h); anything else that several ranks wrote is one value, and all copies must be equal.
 #pragma once
 
 #include <functional>

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/store.h"
 #include "inputs/open.h"
-#include "inputs/step_folders.h"
 
 namespace dcp {
 
@@ -48,5 +50,27 @@ struct StepQuery {
 // The path of the step. `broken` gets the newer steps that were skipped. Unfinished steps are never chosen. Throws step_missing,
 // step_ambiguous, usage; step_in_parts if the step holds several checkpoints in subfolders, which are the problem's names.
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
+
+// Finds the folders that are the checkpoints of a step, by their names and the names of their files. Opens none.
+
+bool is_checkpoint_folder(Store& store, const std::string& path);
+// Whether these are the entries of a checkpoint, or of one whose save was cut short.
+bool looks_like_checkpoint(const std::vector<DirEntry>& entries);
+
+// The checkpoints in the folders of a step, the optimizer's last: `pytorch_model_fsdp_0` and `optimizer_0` of accelerate,
+// `model/NAME/ckpt`. Empty if the folder is a checkpoint itself, or has steps, as the folder of an experiment does.
+std::vector<std::string> parts_of(Store& store, const std::string& step);
+
+using IsOne = std::function<bool(const std::string& path, const std::vector<DirEntry>& entries)>;
+enum class Closed : uint8_t { kThrow, kSkip };  // folders that this user may not list
+// The folders up to `levels` below for which is_one() holds, in the order of their names; the others are searched. Follows no link. Stops
+// after 10,000 folders.
+std::vector<std::string> folders_below(Store& store, const std::string& folder, unsigned levels, const IsOne& is_one, Closed closed);
+
+// Checkpoints up to five levels below, in natural order: for a folder that is neither a checkpoint nor a step.
+std::vector<std::string> checkpoints_below(Store& store, const std::string& folder);
+
+// The only checkpoint below a folder that is not one itself, if no folder on the way has the name of a step: `ckpt/`, `model_and_optim/`.
+std::optional<std::string> only_checkpoint_below(Store& store, const std::string& folder);
 
 }  // namespace dcp

@@ -4,15 +4,13 @@
 #include <set>
 #include <unordered_set>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
-#include "inputs/at_once.h"
-#include "inputs/foreign.h"
-#include "inputs/hf_index.h"
 #include "inputs/input.h"
+#include "inputs/refuse.h"
+#include "inputs/hf_index.h"
 #include "inputs/safetensors_files.h"
-#include "inputs/shard_gaps.h"
 
 namespace dcp {
 namespace {

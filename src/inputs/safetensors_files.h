@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/problem.h"
 #include "base/store.h"
 #include "catalog/box.h"
 #include "format/dcp_metadata.h"
 #include "format/safetensors.h"
+#include "inputs/open.h"
 
 namespace dcp {
 
@@ -63,5 +65,20 @@ class ShardMerger {
 
 // The offsets of an entry's chunk in the whole tensor; zeros unless the file says otherwise.
 std::vector<int64_t> saved_offsets(const SafetensorsFile& file, const SafetensorsEntry& entry);
+
+// Finds gaps in numbered safetensors files.
+
+// Finds a number that no file has. If one process wrote the files, each holds tensors, so a missing file is damage. If ranks wrote them,
+// the missing rank may have had nothing to write (another one saved its replicas), but nothing in the other files shows that, so it is a
+// warning. If it held a part of a tensor, that part is a hole, unless it was the end of the tensor: the tensor's true size is only known if
+// some rank wrote an empty shard at the end. So a missing last rank can go unnoticed.
+void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings);
+
+// `.distcp` files that are safetensors files, beside a `.metadata`.
+
+// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` with meaningless offsets and lengths. This recognizes such files
+// by their first bytes and sets the items of their chunks by name. If the metadata has two chunks of a tensor in one file, only the later
+// one exists, which is damage.
+void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options);
 
 }  // namespace dcp

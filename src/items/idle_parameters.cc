@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/state_dict.h"
 #include "catalog/torch_files.h"
 #include "format/blob.h"

@@ -5,8 +5,7 @@
 #include <optional>
 
 #include "base/checked.h"
-#include "format/inflate.h"
-#include "format/zstd_stream.h"
+#include "format/decoders.h"
 
 namespace dcp {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/workers.h"
 #include "catalog/catalog.h"
 #include "catalog/data_files.h"
-#include "catalog/views.h"
+#include "catalog/box.h"
 #include "format/blob.h"
 #include "format/torch_item.h"
 

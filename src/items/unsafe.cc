@@ -31,8 +31,8 @@ bool is_of_a_plan(std::string_view global) {
   return global == "collections.OrderedDict" || global == "collections.defaultdict";
 }
 
-// The classes of DTensors, which say where a rank's part lies (dtensor.h), in all modules that have had them since torch 2.1. Nothing else
-// in these modules is accepted: they contain functions, and a name with dots can lead anywhere.
+// Those of DTensors, which say where a rank's part lies (inputs/rank_shards.h), in the modules that releases since 2.1 have had them in. Nothing else in these:
+// they hold functions, and a name with dots leads anywhere.
 bool is_of_shards(std::string_view global) {
   constexpr std::string_view kModules[] = {"torch.distributed.tensor",
                                            "torch.distributed.tensor._api",

@@ -15,4 +15,11 @@ namespace dcp {
 // first few hundred. A value that cannot be read is left out: other findings report it.
 std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits);
 
+// Finds tensors of subclasses, such as 8-bit optimizer states and torchao's wrappers. `.metadata` does not mention the class; their pickles
+// do.
+
+// The class of each such tensor: "torchao.optim.subclass_8bit.OptimState8bit". In a DCP checkpoint, only items are read whose length
+// differs from a plain tensor's, judging by a sample. An item that cannot be read is left out: other findings report it.
+std::map<TensorId, std::string> subclasses(DataFiles& files, const Limits& limits);
+
 }  // namespace dcp

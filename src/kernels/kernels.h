@@ -7,9 +7,18 @@
 #include <span>
 
 #include "format/dtype.h"
-#include "kernels/isa.h"
 
 namespace dcp {
+
+// The instruction sets that the float codecs are compiled for. Minimum features of the machine; on x86-64, kAvx2 is x86-64-v3 and kAvx512 is x86-64-v4.
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+// The best one that this processor and operating system can run.
+Isa best_isa();
+namespace codecs {
+struct Table;
+}
+// `isa` must not be above best_isa().
+const codecs::Table& codecs_for(Isa isa);
 
 // Copies an N-d box of elements of `element_bytes` (1, 2, 4, 8 or 16) each. Strides count elements and may be anything that stays inside
 // the buffers (even 0); dims of equal step are merged, and innermost runs that are dense on both sides use memcpy.

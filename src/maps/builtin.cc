@@ -4,7 +4,7 @@
 
 #include "base/closest.h"
 #include "maps/builtin_texts.h"
-#include "maps/keys.h"
+#include "maps/names.h"
 
 namespace dcp::maps {
 namespace {

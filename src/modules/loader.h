@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "modules/device.h"
 #include "modules/table.h"
+#include "modules/transport.h"
 
 namespace dcp {
 
@@ -47,5 +49,23 @@ const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T
 std::string library_path(const char* library, const char* symbol);
 // The version from `int function(int* version)` of a system library, or of a loaded one. 0: there is no such library.
 int library_version(const char* library, const char* function);
+
+// --- the modules, and what a build needs for each
+
+inline constexpr ModuleKind<DcpctlTransportTable> kGlooModule{
+    .name = "c10d",
+    .symbol = "dcpctl_transport",
+    .abi = kDcpctlTransportAbi,
+    .needs = "pip's package dcpctl_c10d beside torch, or a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
+inline constexpr ModuleKind<DcpctlTransportTable> kNcclModule{.name = "c10d_nccl",
+                                                              .symbol = "dcpctl_transport",
+                                                              .abi = kDcpctlTransportAbi,
+                                                              .needs = "a build with a LibTorch that has CUDA (pip install torch) and the "
+                                                                       "CUDA Toolkit (nvidia-cuda-toolkit): cmake -DDCPCTL_WITH_TORCH=ON"};
+inline constexpr ModuleKind<DcpctlDeviceTable> kCudaModule{
+    .name = "cuda",
+    .symbol = "dcpctl_device",
+    .abi = kDcpctlDeviceAbi,
+    .needs = "a build with the CUDA Toolkit (nvidia-cuda-toolkit): cmake -DDCPCTL_WITH_CUDA=ON"};
 
 }  // namespace dcp

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/decimal.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 std::string_view op_name(Op op) {

@@ -1,24 +1,164 @@
 #include "plan/dcp_layout.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/checked.h"
+#include "base/limits.h"
+#include "base/sums.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
+#include "catalog/structure.h"
 #include "format/torch_item_write.h"
-#include "plan/dcp_items.h"
+#include "format/dcp_metadata.h"
+#include "pickle/splice.h"
+#include "pickle/writer.h"
 #include "plan/flat_entries.h"
+#include "plan/layout.h"
+#include "plan/plan.h"
 #include "plan/plan_metadata.h"
-#include "plan/rank_bound.h"
-#include "plan/torch_needed.h"
+#include "plan/tree.h"
+#include "select/globs.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {
+
+// Items of a DCP folder that are not plain tensors: Python objects, and tensors that are copied unchanged.
+
+// Lays items out in a plan: literals and copies. The arguments must outlive it.
+class DcpItems {
+ public:
+  struct Options {
+    Limits limits;
+    bool verify = true;  // check the CRC of copied bytes
+  };
+  struct At {
+    uint32_t file = 0;
+    uint64_t offset = 0;  // bytes
+  };
+
+  DcpItems(const SourceFacts& source, const Selection& selection, Options options, Plan& plan)
+      : catalog_(source.catalog), resolved_(source.resolved), selection_(selection), options_(std::move(options)), plan_(plan) {}
+
+  // Both return the bytes of the item. `key` is for messages.
+  uint64_t copy(ItemId id, std::string_view key, At at);
+  // A dict or list whose leaves are items of the source (flat_entries.h). They must have been resolved with their pickles.
+  uint64_t container(const FlatEntries& flat, uint32_t node, At at);
+
+ private:
+  struct Storage {
+    ItemId item = 0;
+    bool from_decoded = false;
+    const BlobItem::Storage* of = nullptr;
+  };
+  uint64_t copy_whole(ItemId id, std::string_view key, At at);
+  uint64_t archive(std::string pickle, std::string byteorder, const std::vector<Storage>& storages, bool renumber, At at);
+  void splice(const Entry& entry, PickleWriter& writer, std::vector<Storage>& storages) const;
+
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const Selection& selection_;
+  const Options options_;
+  Plan& plan_;
+};
+
+uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
+  const bool is_made = catalog_.items[id].file == kNone && resolved_.views.any();
+  if (!catalog_.traits().in_torch_files && !is_made) return copy_whole(id, key, at);
+  // An item that shares a torch.save file with others gets its own archive, as does an object that a map has made.
+  const BlobItem& blob = resolved_.blob(id).item;
+  std::vector<Storage> storages;
+  for (const BlobItem::Storage& s : blob.storages) storages.push_back({.item = id, .of = &s});
+  return archive(std::string(as_text(blob.pickle)), blob.big_endian ? "big" : std::string(kByteorderLittle), storages, false, at);
+}
+
+// Copies an item unchanged. A transformed one is copied in its decoded form, which every torch can read.
+uint64_t DcpItems::copy_whole(ItemId id, std::string_view key, At at) {
+  const Item& item = catalog_.items[id];
+  const auto found = resolved_.blobs.find(resolved_.first_of(id));
+  const bool decoded = item.transforms != 0;
+  if (found == resolved_.blobs.end()) {  // a chunk without elements
+    check_item(catalog_, id, key, "item");
+    if (decoded) fail(ProblemId::transform_unknown, catalog_.place_of(id, key), "an empty chunk of a tensor that is not plain");
+  }
+  CopyRange range{.item = id,
+                  .from_decoded = decoded,
+                  .source_offset = decoded ? 0 : item.offset,
+                  .bytes = item.length,
+                  .file = at.file,
+                  .file_offset = at.offset};
+  if (decoded) range.bytes = found->second.decoded.size();
+  plan_.copies.push_back(range);
+  if (found == resolved_.blobs.end() || !options_.verify) return range.bytes;
+  for (const BlobItem::Storage& s : found->second.item.storages)
+    if (s.has_crc && s.bytes > 0) add_check(plan_, {.at = s.payload - range.source_offset, .bytes = s.bytes, .crc = s.crc});
+  return range.bytes;
+}
+
+uint64_t DcpItems::container(const FlatEntries& flat, uint32_t node, At at) {
+  std::string pickle;
+  PickleWriter writer(pickle, PickleProtocol::k2);
+  std::vector<Storage> storages;
+  writer.begin();
+  write_container(*flat.tree, node, writer, [&](uint32_t entry) { splice(selection_.entries[entry], writer, storages); }, plan_.list_holes);
+  writer.end();
+  return archive(std::move(pickle), std::string(kByteorderLittle), storages, true, at);
+}
+
+void DcpItems::splice(const Entry& entry, PickleWriter& writer, std::vector<Storage>& storages) const {
+  const ItemId item = catalog_.item_of(entry.blob());
+  const ResolvedBlob& blob = resolved_.blob(item);
+  const Place place = catalog_.place_of(item, catalog_.key(entry.ref));
+  if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
+  const StoragesByKey of_key = by_key(blob.item);
+  const auto renumber = [&](std::string_view key) {
+    const auto it = of_key.find(key);
+    if (it == of_key.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
+    storages.push_back({.item = item, .from_decoded = !blob.decoded.empty(), .of = it->second});
+    return std::to_string(storages.size() - 1);
+  };
+  splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, renumber, writer);
+}
+
+// A storage whose writer computed no CRC gets none here, since its bytes are not seen.
+uint64_t DcpItems::archive(std::string pickle, std::string byteorder, const std::vector<Storage>& storages, bool renumber, At at) {
+  TorchArchiveLayout layout;
+  std::vector<uint32_t> crcs;
+  const auto literal = [&](std::string_view name, std::string bytes) {
+    crcs.push_back(crc32(as_bytes(bytes)));
+    const uint64_t offset = at.offset + layout.add(name, bytes.size());
+    plan_.literals.push_back({.file = at.file, .file_offset = offset, .bytes = std::move(bytes)});
+  };
+  literal("data.pkl", std::move(pickle));
+  literal("byteorder", std::move(byteorder));
+  for (size_t n = 0; n < storages.size(); ++n) {
+    const BlobItem::Storage& s = *storages[n].of;
+    crcs.push_back(s.has_crc ? s.crc : 0);
+    const uint64_t offset = at.offset + layout.add("data/" + (renumber ? std::to_string(n) : s.key), s.bytes);
+    plan_.copies.push_back({.item = storages[n].item,
+                            .packed = s.packed,
+                            .from_decoded = storages[n].from_decoded,
+                            .source_offset = s.payload,
+                            .bytes = s.bytes,
+                            .file = at.file,
+                            .file_offset = offset});
+    add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.verify && s.has_crc});
+  }
+  literal("version", std::string(kArchiveVersion));
+  layout.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
+    plan_.literals.push_back({.file = at.file, .file_offset = at.offset + offset, .bytes = std::string(as_text(bytes))});
+  });
+  return layout.total_bytes();
+}
 
 // The rules that determine which rank gets which box of a tensor; the first that matches a key counts.
 class PlacementRules {
@@ -366,6 +506,63 @@ Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLa
   DcpLayout(source, selection, options, plan).run();
   cut_into_units(plan, source, options.units);
   return plan;
+}
+
+namespace {
+
+// The N in `rank_N` or `dp_rank_N`.
+std::optional<uint64_t> rank_in(std::string_view component) {
+  const size_t digits = component.find_last_not_of("0123456789") + 1;
+  const std::string_view name = component.substr(0, digits), number = component.substr(digits);
+  const bool is_rank = name == "rank_" || name.ends_with("_rank_");
+  uint64_t rank = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
+  return is_rank && !number.empty() && error == std::errc{} ? std::optional(rank) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<RankBound> rank_bound_entries(const Selection& selection) {
+  std::vector<RankBound> found;
+  std::unordered_map<std::string, size_t> numbers;  // by stem
+  for (const Entry& e : selection.entries) {
+    if (!e.is_blob()) continue;
+    const std::string_view key = e.key;
+    for (size_t begin = 0; begin < key.size();) {
+      const size_t end = std::min(key.find('.', begin), key.size());
+      const std::string_view component = key.substr(begin, end - begin);
+      if (const std::optional<uint64_t> rank = rank_in(component)) {
+        const std::string stem(key.substr(0, begin + component.find_last_not_of("0123456789") + 1));
+        const auto [group, fresh] = numbers.try_emplace(stem, found.size());
+        if (fresh) found.push_back({.stem = stem, .exclude = (begin > 0 ? std::string(key.substr(0, begin)) : stem) + "*", .ranks = {}});
+        found[group->second].ranks.push_back(*rank);
+        break;
+      }
+      begin = end + 1;
+    }
+  }
+  for (RankBound& group : found) {
+    std::ranges::sort(group.ranks);
+    group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()),
+                      group.ranks.end());  // clang 14 cannot compile std::ranges' version
+  }
+  return found;
+}
+
+TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const TorchTarget& target) {
+  TorchNeeded needed{.version = target.version, .raised_by = {}};
+  std::set<DType> met;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob() || !met.insert(e.dtype).second) continue;
+    const DTypeFacts& dtype = facts_of(e.dtype);
+    if (dtype.since_torch <= target.version) continue;
+    if (target.requested)
+      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(dtype.name),
+           "torch " + torch_release(dtype.since_torch) + " or later");
+    needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
+    needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + torch_release(dtype.since_torch)});
+  }
+  return needed;
 }
 
 }  // namespace dcp

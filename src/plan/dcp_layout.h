@@ -12,6 +12,8 @@
 
 #include "catalog/placements.h"
 #include "plan/layout.h"
+#include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 
@@ -48,5 +50,20 @@ Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLa
 
 // The number of ranks that a checkpoint's file names suggest: the highest plus one; 0: none.
 uint32_t ranks_shown(const Catalog& catalog);
+
+// Keys that belong to a rank of the trainer and not to the model: torchtitan's `dataloader.dp_rank_3` holds the data position of one
+// data-parallel rank. A new layout does not change them, but a trainer asks for as many as it has ranks.
+
+// Objects whose key has a component that is `rank_N` or ends in `_rank_N`, grouped by the text before the number, in metadata order.
+std::vector<RankBound> rank_bound_entries(const Selection& selection);
+
+// The release of torch that an output is written for, and why it is later than the default.
+
+struct TorchNeeded {
+  unsigned version = 0;
+  std::vector<KeyNote> raised_by;
+};
+// Throws dtype_needs_torch.
+TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const TorchTarget& target);
 
 }  // namespace dcp

@@ -9,7 +9,7 @@
 #include "catalog/data_files.h"
 #include "plan/flat_entries.h"
 #include "plan/plan_metadata.h"
-#include "plan/torch_needed.h"
+#include "plan/dcp_layout.h"
 
 namespace dcp {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

@@ -1,6 +1,6 @@
-// The plan: output files with their final sizes, where every payload goes, and the units of work. It is a value, computed from catalog,
-// resolved facts and options alone, and refers to nothing outside itself. Nothing is read to make it, and what a dry run prints is what
-// runs. Ranks compare their plans by a digest of all members (plan_digest.h).
+// The plan: output files with their final sizes, where every payload goes, and the units of work. A value: a pure function of catalog,
+// resolved facts and options that refers to nothing outside itself. Nothing is read to make it, a dry run prints it, and what is printed
+// is what is run. Ranks compare their plans by a digest of all members.
 //
 // Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it gets to it.
 #pragma once
@@ -142,7 +142,7 @@ struct KeyNote {
 };
 DCP_MEMBERS(KeyNote, key, text);
 
-// Python objects that each rank wrote under a name of its own, such as dataloader.dp_rank_3 (rank_bound.h).
+// Python objects that each rank wrote under a name of its own, such as dataloader.dp_rank_3 (dcp_layout.h).
 struct RankBound {
   std::string stem;             // the keys up to the number: "dataloader.dp_rank_"
   std::string exclude;          // a glob of those and what stands beside them: "dataloader.*"
@@ -299,5 +299,10 @@ class UnitBox {
   Numbers offsets_, sizes_;
   size_t rank_;
 };
+
+// One number for a plan, computed from all its members, to compare the plans of different ranks.
+
+// It is the same for equal plans within one build.
+uint64_t digest_of(const Plan& plan);
 
 }  // namespace dcp

@@ -1,18 +1,130 @@
 #include "plan/units.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "catalog/box.h"
 #include "kernels/kernels.h"
 #include "plan/record_cover.h"
-#include "plan/unit_steps.h"
-#include "plan/view_checks.h"
 
 namespace dcp {
 namespace {
+
+// The size of a tensor's units on each dim.
+
+// Properties of a tensor's source chunks and target regions that decide how it is cut.
+struct CutShape {
+  uint64_t element = 1;  // bytes, the maximum over the stored, the metadata's and the output dtype
+  bool transformed = false;
+  bool strided = false;    // a chunk is not row-major
+  bool converted = false;  // a stored dtype is not the metadata's
+  bool cast = false;       // the output's dtype is not
+  uint64_t growth = 1;     // max bytes per stored byte after conversion
+  uint64_t recast = 1;     // max output bytes per byte of the metadata's dtype
+  uint64_t collected = 0;  // bytes of the largest streamed record that must be held as a whole because its strides are not row-major
+  int fastest = -1;        // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
+  bool items = false;      // its regions are items
+  uint64_t written = 0;    // bytes of its regions, or of their items
+  // Extents on each dim of boxes with elements.
+  std::vector<int64_t> min_chunk, min_region, max_region;
+};
+
+// The steps of a tensor's grid of units along each dim. Its arguments must outlive it.
+class UnitSteps {
+ public:
+  UnitSteps(Dims dims, const CutShape& shape, const UnitOptions& options) : dims_(dims), shape_(shape), options_(options) {}
+
+  // The steps of a band. If the runs of a band would be short on either side (columns over many ranks, a column-major chunk), those of a
+  // block: two dims ranged.
+  std::vector<int64_t> steps() const;
+
+  // --- used separately for derived tensors
+  // A unit that is a band: leading dims fixed, one dim ranged, the rest full.
+  // Returns the ranged dim; if all are full, the number of dims.
+  size_t band(std::vector<int64_t>& steps) const;
+  // If `step` indices of `dim` give short runs in the boxes of one side, whose smallest extents are `min`, returns the first dim after
+  // `dim` on which these boxes are partial. Otherwise returns the number of dims.
+  size_t short_runs(const std::vector<int64_t>& min, size_t dim, int64_t step) const;
+  // `rows` ranges along the source's direction, `columns` along the output's: columns long enough for a good write, the rest of the unit in
+  // rows.
+  std::vector<int64_t> block(size_t rows, size_t columns, uint64_t unit_bytes) const;
+  // The step of dim `d`, rounded to a multiple of `inner` unless the unit would be too large.
+  int64_t in_whole(const std::vector<int64_t>& steps, size_t d, int64_t inner) const;
+
+ private:
+  const Dims dims_;
+  const CutShape& shape_;
+  const UnitOptions& options_;
+};
+
+std::vector<int64_t> UnitSteps::steps() const {
+  std::vector<int64_t> steps;
+  const size_t dim = band(steps);
+  // A tensor that is one unit has more than half a unit: smaller ones go into batches.
+  if (dim == dims_.size()) return steps;
+  if (shape_.fastest >= 0) return block(static_cast<size_t>(shape_.fastest), dims_.size() - 1, 4 * options_.unit_bytes);
+  const size_t cut = std::min(short_runs(shape_.min_chunk, dim, steps[dim]), short_runs(shape_.min_region, dim, steps[dim]));
+  if (cut < dims_.size()) return block(dim, cut, options_.unit_bytes);
+  // Regions that fit into a unit are not cut: an item that lies within one unit takes one write.
+  const int64_t region = shape_.max_region[dim];
+  if (region > 0 && region <= steps[dim]) steps[dim] -= steps[dim] % region;
+  return steps;
+}
+
+size_t UnitSteps::band(std::vector<int64_t>& steps) const {
+  steps.assign(dims_.size(), 1);
+  uint64_t row = shape_.element;  // bytes of one index of `dim`, all later dims full
+  size_t dim = dims_.size();
+  while (dim > 0 && row * static_cast<uint64_t>(dims_[dim - 1]) <= options_.unit_bytes) {
+    --dim;
+    row *= static_cast<uint64_t>(dims_[dim]);
+    steps[dim] = dims_[dim];
+  }
+  if (dim == 0) return dims_.size();
+  --dim;
+  steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims_[dim]);
+  return dim;
+}
+
+size_t UnitSteps::short_runs(const std::vector<int64_t>& min, size_t dim, int64_t step) const {
+  uint64_t run = shape_.element * static_cast<uint64_t>(step);
+  size_t cut = dims_.size();
+  for (size_t d = dims_.size(); d-- > dim + 1;) {
+    run *= static_cast<uint64_t>(std::max<int64_t>(min[d], 1));
+    if (min[d] < dims_[d]) cut = d;
+  }
+  return run >= options_.min_run ? dims_.size() : cut;
+}
+
+std::vector<int64_t> UnitSteps::block(size_t rows, size_t columns, uint64_t unit_bytes) const {
+  std::vector<int64_t> steps(dims_.size(), 1);
+  uint64_t column = shape_.element;
+  for (size_t d = columns + 1; d < dims_.size(); ++d) {
+    steps[d] = dims_[d];
+    column *= static_cast<uint64_t>(dims_[d]);
+  }
+  const auto fit = [](uint64_t bytes, uint64_t each, int64_t max) {
+    return std::clamp<int64_t>(static_cast<int64_t>(bytes / std::max<uint64_t>(each, 1)), 1, max);
+  };
+  steps[columns] = fit(std::max(options_.min_run, column), column, dims_[columns]);
+  steps[rows] = fit(unit_bytes, column * static_cast<uint64_t>(steps[columns]), dims_[rows]);
+  return steps;
+}
+
+int64_t UnitSteps::in_whole(const std::vector<int64_t>& steps, size_t d, int64_t inner) const {
+  if (steps[d] == dims_[d]) return steps[d];
+  if (steps[d] > inner) return steps[d] - steps[d] % inner;
+  uint64_t unit = shape_.element;
+  for (size_t other = 0; other < dims_.size(); ++other)
+    if (other != d) unit *= static_cast<uint64_t>(steps[other]);
+  inner = std::min(inner, dims_[d]);
+  return unit * static_cast<uint64_t>(inner) <= options_.plane_bytes ? inner : steps[d];
+}
 
 // Examines the chunks and regions of a tensor before it is cut, and decides how each chunk's CRC is checked.
 class Look {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "exec/unit_walk.h"
 
 namespace dcp {

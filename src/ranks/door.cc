@@ -22,7 +22,7 @@
 #include "base/posix_calls.h"
 #include "base/posix_facts.h"
 #include "base/problem.h"
-#include "base/serial_queue.h"
+#include "base/workers.h"
 
 namespace dcp {
 namespace {

@@ -23,7 +23,7 @@ uint64_t units_of_batch(const Plan& plan) {
   return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMaxUnits);
 }
 
-// Fails with the words of the file's readers (format/zstd_stream, format/inflate).
+// As the readers of the file say it (format/decoders).
 [[noreturn]] void fail_too_long(const Item& item, const Place& place) {
   if (item.transforms == Item::kDeflated) fail(ProblemId::deflate_broken, place, "more bytes than the archive's directory says");
   fail(ProblemId::zstd_too_large, place);

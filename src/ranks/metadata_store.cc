@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/working_names.h"
-#include "base/wrappers.h"
+#include "base/file_names.h"
+#include "base/store.h"
 #include "catalog/kind.h"
 #include "inputs/open.h"
 #include "ranks/wire.h"

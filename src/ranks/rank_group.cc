@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "inputs/open.h"
-#include "plan/plan_digest.h"
+#include "plan/plan.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/metadata_store.h"
 #include "ranks/wire.h"

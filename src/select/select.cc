@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/closest.h"
+#include "select/globs.h"
 #include "select/rename.h"
 
 namespace dcp {
@@ -250,6 +251,25 @@ bool is_more_than_model(const Selection& s) {
 bool matches(const KeyRule& rule, const std::string& key) {
   if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
   return glob_matches(rule.text, key);
+}
+
+void fail_several(const Catalog& catalog, const std::vector<std::string>& paths) {
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = "root"});
+  for (const std::string& path : paths) {
+    if (!path.empty()) p.names.push_back(path);
+    else p.expected = "one of them, or all of them excluded: the keys around them are a model, too";
+  }
+  throw Error(std::move(p));
+}
+
+void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt) {
+  const bool is_dtype = doubt == Doubt::kWhichDtype;
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = is_dtype ? "dtype_rule" : "exclude"});
+  p.what = "tensors that have the names and shapes of others may be a second model, or an optimizer's";
+  p.hint = is_dtype ? "keep their dtype so if they are an optimizer's, or cast all tensors if they are weights"
+                    : "leave them out so if they are an optimizer's, or ask for all keys if they are weights";
+  for (const std::string& glob : state.doubtful_globs) p.names.push_back("'" + glob + (is_dtype ? "=keep'" : "'"));
+  throw Error(std::move(p));
 }
 
 void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint) {

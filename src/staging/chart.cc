@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/serial_queue.h"
+#include "base/workers.h"
 #include "staging/host_memory.h"
 
 namespace dcp {

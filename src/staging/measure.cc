@@ -5,8 +5,8 @@
 #include <barrier>
 #include <exception>
 
-#include "base/quantity.h"
-#include "base/serial_queue.h"
+#include "base/text.h"
+#include "base/workers.h"
 #include "exec/synthetic.h"
 #include "staging/host_memory.h"
 

@@ -7,7 +7,7 @@
 #include <future>
 #include <memory>
 
-#include "base/serial_queue.h"
+#include "base/workers.h"
 #include "exec/dcp_folder.h"
 #include "exec/synthetic.h"
 #include "kernels/kernels.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "staging/statistics.h"
 #include "staging/train.h"
 

@@ -1,5 +1,5 @@
 // A queue runs its jobs in order on one thread, and hands on what the first failed one threw.
-#include "base/serial_queue.h"
+#include "base/workers.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <stdexcept>

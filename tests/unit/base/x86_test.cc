@@ -1,4 +1,4 @@
-#include "base/x86.h"
+#include "base/machine.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,5 +1,5 @@
 // What the folder of a checkpoint and the places of its items show.
-#include "catalog/folder_findings.h"
+#include "catalog/structure.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,10 +1,9 @@
 // Who wrote a checkpoint and who can load it, by what its metadata holds.
-#include "catalog/provenance.h"
+#include "catalog/build.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
 
-#include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
 
 using namespace dcp;

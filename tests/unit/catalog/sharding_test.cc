@@ -1,4 +1,4 @@
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 
 #include <catch2/catch_test_macros.hpp>
 

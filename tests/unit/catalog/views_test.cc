@@ -1,4 +1,4 @@
-#include "catalog/views.h"
+#include "catalog/box.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <map>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fake_io.h"
-#include "base/natural_order.h"
+#include "base/text.h"
 #include "catalog/made_checkpoint.h"
 #include "inputs/open.h"
 

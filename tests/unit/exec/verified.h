@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "exec/digest.h"
 #include "exec/execute.h"

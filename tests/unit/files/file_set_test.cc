@@ -8,7 +8,7 @@
 
 #include "base/error_line.h"
 #include "base/fake_io.h"
-#include "base/wrappers.h"
+#include "base/io_wrapper.h"
 #include "file_set_cases.h"
 #include "files/output_free.h"
 

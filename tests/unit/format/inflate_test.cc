@@ -1,4 +1,4 @@
-#include "format/inflate.h"
+#include "format/decoders.h"
 
 #include <zlib.h>
 

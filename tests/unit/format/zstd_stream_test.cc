@@ -1,4 +1,4 @@
-#include "format/zstd_stream.h"
+#include "format/decoders.h"
 
 #include <zstd.h>
 

@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "maps/against_config.h"
+#include "maps/published.h"
 #include "maps/mapped.h"
 
 using namespace dcp;

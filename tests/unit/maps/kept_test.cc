@@ -1,5 +1,5 @@
 // Which tensors a family keeps in float32, by the `keep` lines of a map.
-#include "maps/kept.h"
+#include "maps/published.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,4 +1,4 @@
-#include "plan/plan_digest.h"
+#include "plan/plan.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,5 +1,5 @@
 // Keys that belong to ranks of a trainer.
-#include "plan/rank_bound.h"
+#include "plan/dcp_layout.h"
 
 #include <catch2/catch_test_macros.hpp>
 
