@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/json.h"
-#include "base/posix_facts.h"
+#include "base/posix_calls.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/sandbox.h"
@@ -108,6 +108,12 @@ int run_each(const Command& command, Option& argument, Context& context, const s
     if (o->access == Access::kWrite && o->name() != "--report")
       fail(ProblemId::usage, {}, o->name() + " with several " + argument.value, "one");
   if (is_one_of_several()) fail(ProblemId::usage, {}, "several " + argument.value + " under a launcher of ranks", "one");
+  std::vector<Problem> missing;  // told before the first answer, which would push them off the screen
+  for (const std::string& v : values)
+    if (!context.common.json && argument.source && !context.store.facts(v))
+      missing.push_back(make_problem(ProblemId::no_such_path, {.path = v}));
+  for (size_t i = 0; i + 1 < missing.size(); ++i) report_error(context, missing[i]);
+  if (!missing.empty()) fail(ProblemId::no_such_path, missing.back().place);
   context.several = true;
   std::vector<Ended> all;
   std::vector<std::string> documents;

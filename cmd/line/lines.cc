@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/posix_facts.h"
+#include "base/posix_calls.h"
 #include "base/problem.h"
 #include "line/context.h"
 

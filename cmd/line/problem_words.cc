@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/limits.h"
 #include "base/file_names.h"
+#include "base/limits.h"
 #include "line/context.h"
 #include "line/exit_status.h"
 #include "line/option_values.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "app/small_file.h"
-#include "base/json.h"
 #include "base/file_names.h"
+#include "base/json.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"

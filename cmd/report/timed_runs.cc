@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
-#include "base/posix_facts.h"
+#include "base/posix_calls.h"
 #include "line/progress.h"
 
 extern char** environ;

@@ -1,7 +1,7 @@
 #include "request/map_flags.h"
 
-#include "base/text.h"
 #include "base/file_names.h"
+#include "base/text.h"
 #include "line/command.h"
 
 namespace dcp::cmd {

@@ -5,13 +5,13 @@
 
 #include "app/mapped.h"
 #include "base/text.h"
-#include "maps/published.h"
+#include "maps/apply_map.h"
 #include "maps/builtin.h"
+#include "maps/config.h"
 #include "maps/index_map.h"
 #include "maps/names.h"
+#include "maps/published.h"
 #include "maps/run_keys.h"
-#include "maps/apply_map.h"
-#include "maps/config.h"
 #include "select/quantized.h"
 
 namespace dcp {
@@ -52,7 +52,7 @@ class Asking {
     const bool has_map = choose_maps(answer, first);
     keeps_ = kept_names(answer);
     if (!has_map) return std::move(published_);
-    maps::Mapping made = through(answer, first, !has_model);
+    maps::Mapping made = through_first(answer, first, !has_model);
     if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(answer.map, made.targets))
       report_published("", made.not_made);
     if (run_.is_bare_model()) {
@@ -94,12 +94,12 @@ class Asking {
   // Settings of which each of two maps takes those that it asks for; what neither does is both's fault.
   maps::MapOptions options_for(const maps::ModelMap& map, const maps::ModelMap* other, bool is_state) const {
     maps::MapOptions options{.settings = {},
-                                 .from = from_,
-                                 .are_published = q_.catalog.traits().tensors_only,
-                                 .unmapped = request_.unmapped,
-                                 .is_state = is_state,
-                                 .may_mix_dtypes = q_.dtype.has_value(),
-                                 .memory_bytes = q_.memory_bytes};
+                             .from = from_,
+                             .are_published = q_.catalog.traits().tensors_only,
+                             .unmapped = request_.unmapped,
+                             .is_state = is_state,
+                             .may_mix_dtypes = q_.dtype.has_value(),
+                             .memory_bytes = q_.memory_bytes};
     for (const maps::Setting& s : request_.settings)
       if (maps::asks_for(map, s.name) || other == nullptr || !maps::asks_for(*other, s.name)) options.settings.push_back(s);
     return options;
@@ -344,9 +344,9 @@ class Asking {
     maps::check_against(config, are_made ? maps::as_sources(made.targets) : maps::sources_of(q_.catalog, parameters));
   }
 
-  maps::Resolved through_first(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
+  maps::Mapping through_first(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
     try {
-      maps::Resolved made = through(answer, parameters, is_state);
+      maps::Mapping made = through(answer, parameters, is_state);
       if (!made.problems.empty()) made.problems.front() = with_fitting(std::move(made.problems.front()), parameters);
       return made;
     } catch (const Error& e) {

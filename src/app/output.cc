@@ -8,6 +8,7 @@
 #include "app/memory.h"
 #include "base/limits.h"
 #include "catalog/data_files.h"
+#include "files/output_free.h"
 #include "format/safetensors.h"
 #include "inputs/safetensors.h"
 #include "plan/assets.h"
@@ -70,19 +71,26 @@ void configure(std::vector<Asset>& assets, const AssetsRequest& request, World& 
   });
 }
 
+// Throws no_such_path, no_assets.
+std::vector<std::string> asset_names(const std::string& folder, Store& store) {
+  const std::optional<FileFacts> facts = store.facts(folder);
+  if (!facts) fail(ProblemId::no_such_path, {.path = folder});
+  if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = folder}, "a file", "a folder");
+  std::vector<std::string> names;
+  for (const DirEntry& e : store.list(folder))
+    if (e.kind == FileKind::kRegular && is_asset(e.name)) names.push_back(e.name);
+  if (names.empty()) fail(ProblemId::no_assets, {.path = folder});
+  return names;
+}
+
 // Adds the assets (plan/assets.h) of a folder to the plan of a folder. Throws no_such_path, no_assets, over_limit, map_config.
 void copy_assets(const AssetsRequest& request, World& world, Plan& plan) {
-  const std::string& dir = request.folder;
-  const std::optional<FileFacts> facts = world.store.facts(dir);
-  if (!facts) fail(ProblemId::no_such_path, {.path = dir});
-  if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = dir}, "a file", "a folder");
   std::vector<Asset> assets;
-  for (const DirEntry& e : world.store.list(dir)) {
-    if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
-    const std::vector<std::byte> bytes = read_file_beneath(world.store, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
-    assets.push_back({e.name, std::string(as_text(bytes))});
+  for (const std::string& name : asset_names(request.folder, world.store)) {
+    const std::vector<std::byte> bytes =
+        read_file_beneath(world.store, request.folder, name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
+    assets.push_back({name, std::string(as_text(bytes))});
   }
-  if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
   configure(assets, request, world);
   for (const Asset& a : assets) world.events.verbose("copies " + escaped(a.name));
   add_assets(plan, std::move(assets));
@@ -106,6 +114,33 @@ std::optional<OutputRequest::Kind> model_file_kind(const std::string& path) {
   if (ending == ".safetensors") return OutputRequest::Kind::kSafetensors;
   if (ending == ".pt" || ending == ".pth" || ending == ".bin") return OutputRequest::Kind::kTorch;
   return std::nullopt;
+}
+
+void check_publishable(const Publishing& paths, World& world) {
+  std::vector<Problem> missing;
+  const auto look = [&](const auto& check) {
+    try {
+      check();
+    } catch (const Error& e) {
+      missing.push_back(e.problem());
+    }
+  };
+  look([&] {
+    if (!world.store.facts(paths.source)) fail(ProblemId::no_such_path, {.path = paths.source});
+  });
+  look([&] {
+    const std::vector<std::string> names = asset_names(paths.assets, world.store);
+    const auto has = [&](std::string_view begin) {
+      return std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(begin); });
+    };
+    std::string lacks = has("config.json") ? "" : "config.json";
+    if (!has("tokenizer") && !has("vocab")) lacks += (lacks.empty() ? "" : " and ") + std::string("a tokenizer");
+    if (!lacks.empty())
+      world.events.warn("warning: " + escaped(paths.assets) + " lacks " + lacks + ", without which the model does not load");
+  });
+  look([&] { check_output_free(world.io, paths.output, true, paths.replace); });
+  for (size_t i = 0; i + 1 < missing.size(); ++i) world.events.warn(world.events.line_of(missing[i]));
+  if (!missing.empty()) throw Error(std::move(missing.back()));
 }
 
 OutputForm form_of(const OutputRequest& request) {
@@ -147,6 +182,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
   if (request_.kind == Kind::kTorch) return plan_torch(source, selection, layout);
   if (request_.kind == Kind::kNpy || request_.kind == Kind::kRaw)
     return plan_arrays(source, selection, request_.kind == Kind::kNpy ? ArrayForm::kNpy : ArrayForm::kRaw, units_);
+  if (request_.kind == Kind::kNpz) return plan_npz(source, selection, units_);
   layout.max_shard_bytes = request_.max_shard_bytes;
   layout.file_of = file_of_;
   layout.file_of_path = request_.like_index;

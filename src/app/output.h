@@ -19,6 +19,7 @@ struct OutputRequest {
     kTorch,        // one torch.save file
     kSafetensors,  // one file
     kNpy,          // one tensor, as numpy reads it
+    kNpz,          // tensors, as numpy reads them
     kRaw,          // one tensor: its elements, row-major and little-endian
     kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
     kDcp,          // a DCP folder, laid out as `layout` says
@@ -42,6 +43,16 @@ struct OutputRequest {
 
 // The kind of a model file, by the ending of its name in any case: .pt, .pth, .bin or .safetensors; nullopt: another ending.
 std::optional<OutputRequest::Kind> model_file_kind(const std::string& path);
+
+// A model beside its configuration and tokenizer: throws the last of what is missing, the source, the assets or room for the output, and warns of
+// the others. Who met one refusal after another would start anew each time.
+struct Publishing {
+  const std::string& source;
+  const std::string& assets;
+  const std::string& output;
+  Replace replace{};
+};
+void check_publishable(const Publishing& paths, World& world);
 
 // What the output can hold.
 struct OutputForm {

@@ -27,7 +27,8 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
                       .prefer_rank = request.prefer_rank,
                       .shards_on_dim = request.shards_on_dim,
                       .replicated = request.replicated,
-                      .whole_shapes = {}};
+                      .whole_shapes = {},
+                      .show_rest = request.show_rest};
   std::string path = request.path;
   if (!request.step.empty()) {
     std::vector<Step> broken;

@@ -16,9 +16,10 @@
 #include <mutex>
 #include <string>
 
+#include "base/file_names.h"
 #include "base/limits.h"
 #include "base/posix_calls.h"
-#include "base/file_names.h"
+#include "base/text.h"
 
 namespace dcp {
 

@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "base/posix_calls.h"
-#include "base/posix_facts.h"
 #include "base/problem.h"
 
 namespace dcp {

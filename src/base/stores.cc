@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "base/problem.h"
 #include "base/file_names.h"
+#include "base/problem.h"
 
 namespace dcp {
 namespace {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "format/dcp_metadata.h"
 
 namespace dcp {

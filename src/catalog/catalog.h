@@ -14,10 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "format/dcp_metadata.h"
 #include "base/problem.h"
 #include "catalog/box.h"
 #include "catalog/kind.h"
+#include "format/dcp_metadata.h"
 #include "format/dtype.h"
 
 namespace dcp {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "base/text.h"
 #include "base/problem.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

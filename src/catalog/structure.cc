@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "base/workers.h"
 #include "base/file_names.h"
+#include "base/workers.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
 

@@ -1,8 +1,8 @@
 // The state of a FileSet. It is made and removed in file_set.cc, and committed in file_set_commit.cc.
 #pragma once
 
-#include "base/store.h"
 #include "base/file_names.h"
+#include "base/store.h"
 #include "files/file_set.h"
 
 namespace dcp {

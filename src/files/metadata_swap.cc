@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "base/limits.h"
 #include "base/file_names.h"
+#include "base/limits.h"
 #include "catalog/kind.h"
 #include "format/dcp_metadata.h"
 

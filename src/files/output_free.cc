@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/file_names.h"
+#include "base/text.h"
 #include "files/claim.h"
 
 namespace dcp {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/problem.h"
 #include "base/file_names.h"
+#include "base/problem.h"
 #include "catalog/kind.h"
 #include "files/claim.h"
 

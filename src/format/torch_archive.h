@@ -23,6 +23,7 @@ class TorchArchiveLayout {
  public:
   static constexpr uint64_t kAlignment = 64;
 
+  // `root`: the folder of all records; "": none, as in a .npz file.
   explicit TorchArchiveLayout(std::string root = "archive") : root_(std::move(root)) {}
 
   // Appends a record (`name` without the root folder, at most 65,000 bytes); returns the position of its payload in the archive. The total

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/workers.h"
 #include "base/file_names.h"
-#include "catalog/structure.h"
+#include "base/workers.h"
 #include "catalog/data_files.h"
+#include "catalog/structure.h"
 #include "inputs/input.h"
 #include "inputs/refuse.h"
 #include "select/empty_model.h"

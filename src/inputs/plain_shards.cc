@@ -4,10 +4,10 @@
 #include <tuple>
 
 #include "base/checked.h"
-#include "base/text.h"
 #include "base/sums.h"
-#include "select/select.h"
+#include "base/text.h"
 #include "select/globs.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {

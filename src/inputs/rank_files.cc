@@ -9,12 +9,13 @@
 #include "catalog/build.h"
 #include "catalog/data_files.h"
 #include "inputs/input.h"
+#include "inputs/open_rest.h"
 #include "inputs/plain_shards.h"
 #include "inputs/rank_local.h"
 #include "inputs/rank_shards.h"
 #include "inputs/torch_file.h"
-#include "select/select.h"
 #include "select/globs.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {
@@ -181,7 +182,11 @@ class Opening {
 
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, const FilesOfKind& as,
                               const OpenOptions& options) {
-  return Opening(store, path, files, options).open(files, as);
+  return open_rest(path, files.size(), options, [&](const std::set<std::string>& without) {
+    std::vector<RankFile> rest = files;
+    std::erase_if(rest, [&](const RankFile& f) { return without.contains(f.name); });
+    return Opening(store, path, rest, options).open(rest, as);
+  });
 }
 
 }  // namespace dcp

@@ -10,6 +10,7 @@
 #include "catalog/data_files.h"
 #include "format/dcp_metadata.h"
 #include "inputs/dcp.h"
+#include "inputs/open_rest.h"
 
 namespace dcp {
 namespace {
@@ -191,13 +192,15 @@ std::optional<uint32_t> rank_of(std::string_view name) {
   return decimal<uint32_t>(name.substr(2, name.size() - 2 - kMetadata.size()));
 }
 
-OpenedCatalog open_rank_local(Found& found) {
+std::string name_of(uint32_t rank) { return "__" + std::to_string(rank) + std::string(kMetadata); }
+
+OpenedCatalog open_ranks(Found& found, const std::set<std::string>& without) {
   Store& store = found.store();
   const std::string& path = found.path();
   const OpenOptions& options = found.options();
   std::vector<uint32_t> ranks;
   for (const DirEntry& e : found.entries())
-    if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
+    if (const auto rank = rank_of(e.name); rank && !without.contains(e.name)) ranks.push_back(*rank);
   std::ranges::sort(ranks);
   Problem gap = make_finding(ProblemId::rank_missing, Severity::kWarning, {.path = path});
   for (uint32_t r = 0; r < ranks.size() && gap.got.empty(); ++r)
@@ -210,13 +213,13 @@ OpenedCatalog open_rank_local(Found& found) {
   }
   uint64_t all_bytes = 0;
   for (uint32_t r : ranks)
-    if (const auto facts = store.facts(path + "/__" + std::to_string(r) + std::string(kMetadata))) all_bytes += facts->bytes;
+    if (const auto facts = store.facts(path + "/" + name_of(r))) all_bytes += facts->bytes;
   check_fits(all_bytes, path, options.limits);
   std::vector<std::deque<std::string>> texts;
   std::vector<MetadataContent> contents;
   std::vector<Problem> findings;
   for (uint32_t r : ranks) {
-    const std::string name = "__" + std::to_string(r) + std::string(kMetadata), file = path + "/" + name;
+    const std::string name = name_of(r), file = path + "/" + name;
     const std::optional<Handle> handle = store.open_beneath(path, name, options.links);
     if (!handle) fail(ProblemId::file_missing, {.path = file});
     HeldMetadata rank = read_metadata(store, OpenFile(store, *handle), file, options.limits);
@@ -230,6 +233,12 @@ OpenedCatalog open_rank_local(Found& found) {
   std::ranges::move(findings, std::back_inserter(opened.findings));
   if (!gap.got.empty()) opened.findings.push_back(std::move(gap));
   return opened;
+}
+
+OpenedCatalog open_rank_local(Found& found) {
+  const auto count = std::ranges::count_if(found.entries(), [](const DirEntry& e) { return rank_of(e.name).has_value(); });
+  return open_rest(found.path(), static_cast<size_t>(count), found.options(),
+                   [&](const std::set<std::string>& without) { return open_ranks(found, without); });
 }
 
 }  // namespace

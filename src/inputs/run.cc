@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <regex>
 
-#include "base/text.h"
-#include "base/problem.h"
 #include "base/file_names.h"
+#include "base/problem.h"
+#include "base/text.h"
 #include "catalog/kind.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"

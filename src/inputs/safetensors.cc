@@ -7,9 +7,10 @@
 #include "base/text.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
-#include "inputs/input.h"
-#include "inputs/refuse.h"
 #include "inputs/hf_index.h"
+#include "inputs/input.h"
+#include "inputs/open_rest.h"
+#include "inputs/refuse.h"
 #include "inputs/safetensors_files.h"
 
 namespace dcp {
@@ -51,8 +52,8 @@ class IndexedFolder {
     index_ = open_index(store, path, index, options, left_);
   }
 
-  OpenedCatalog open(const std::vector<DirEntry>& entries) {
-    read_files();
+  OpenedCatalog open(const std::vector<DirEntry>& entries, const std::set<std::string>& without) {
+    read_files(without);
     compare(entries);
     OpenedCatalog opened = catalog_of(files_, path_, path_, CheckpointKind::kHf);
     if (!incomplete_) compare_total(index_, opened.catalog, index_place_, findings_);
@@ -64,9 +65,10 @@ class IndexedFolder {
   }
 
  private:
-  void read_files() {
+  void read_files(const std::set<std::string>& without) {
     for (const auto& [tensor, name] : index_.weight_map) named_.insert(name);
-    const std::vector<std::string> names(named_.begin(), named_.end());
+    std::vector<std::string> names(named_.begin(), named_.end());
+    std::erase_if(names, [&](const std::string& name) { return without.contains(name); });
     for (auto& file : read_headers(store_, path_, names, options_.links, left_))
       if (file) files_.push_back(std::move(*file));
   }
@@ -177,8 +179,12 @@ OpenedCatalog open_safetensors_folder(Found& found) {
   if (names.size() > options.limits.shard_files)
     fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files",
          "at most " + std::to_string(options.limits.shard_files));
-  OpenedCatalog opened =
-      index.empty() ? open_all(store, path, names, options) : IndexedFolder(store, path, index, options).open(found.entries());
+  OpenedCatalog opened = open_rest(path, names.size(), options, [&](const std::set<std::string>& without) {
+    if (!index.empty()) return IndexedFolder(store, path, index, options).open(found.entries(), without);
+    std::vector<std::string> rest = names;
+    std::erase_if(rest, [&](const std::string& name) { return without.contains(name); });
+    return open_all(store, path, rest, options);
+  });
   doubt_scalars(store, opened);
   return opened;
 }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/quantity.h"
 #include "base/sums.h"
+#include "base/text.h"
 #include "catalog/cover.h"
 #include "catalog/torch_files.h"
 #include "format/item_archive.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/workers.h"
+#include "catalog/box.h"
 #include "catalog/catalog.h"
 #include "catalog/data_files.h"
-#include "catalog/box.h"
 #include "format/blob.h"
 #include "format/torch_item.h"
 

@@ -19,7 +19,6 @@
 namespace dcp {
 namespace {
 
-constexpr size_t kMaxKeys = 256;
 constexpr uint64_t kMaxValueItem = 16 * 1024;
 constexpr ReprCaps kCaps{.depth = 2, .length = 60, .text = 40};
 
@@ -115,7 +114,8 @@ class Reader {
  private:
   std::vector<std::byte> read(ItemId id, const Place& place) {
     std::vector<std::byte> bytes;
-    decode_item(files_, catalog_.items[id], place, kMaxValueItem, [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+    decode_item(files_, catalog_.items[id], place, kMaxValueItem,
+                [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
     return bytes;
   }
   DataFiles& files_;
@@ -125,29 +125,29 @@ class Reader {
 
 }  // namespace
 
-std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits, std::span<const KeyRef> keys,
+                                           size_t most) {
   std::map<KeyRef, std::string> values;
   Reader reader(files, catalog, limits);
   const bool in_pickles = catalog.traits().in_torch_files;
-  size_t tried = 0;
+  size_t objects = 0, scalars = 0;  // that were tried
   const auto is_small = [&](ItemId id) {
     const Item& item = catalog.items[id];
-    return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxValueItem && tried++ < kMaxKeys;
+    return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxValueItem;
   };
-  const auto add = [&](KeyRef key, const auto& read) {
+  const auto is_scalar = [&](const Tensor& t) {
+    return t.rank == 0 && t.strided && t.dtype_known && t.chunk_count == 1 && !in_pickles && is_small(catalog.item_of(t, 0));
+  };
+  for (const KeyRef key : keys) {
+    std::optional<std::string> text;
     try {
-      if (std::optional<std::string> text = read()) values.emplace(key, std::move(*text));
+      if (key.is_blob() && objects < most && (in_pickles || is_small(catalog.item_of(key.blob()))) && ++objects > 0)
+        text = reader.object(key.blob());
+      if (!key.is_blob() && scalars < most && is_scalar(catalog.tensors[key.tensor()]) && ++scalars > 0)
+        text = reader.scalar(catalog.tensors[key.tensor()]);
     } catch (const Error&) {
     }
-  };
-  for (BlobId b = 0; b < catalog.blobs.size() && tried < kMaxKeys; ++b)
-    if (in_pickles ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(KeyRef::blob_at(b), [&] { return reader.object(b); });
-  tried = 0;
-  for (TensorId t = 0; t < catalog.tensors.size() && tried < kMaxKeys; ++t) {
-    const Tensor& tensor = catalog.tensors[t];
-    if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !in_pickles &&
-        is_small(catalog.item_of(tensor, 0)))
-      add(KeyRef::tensor_at(t), [&] { return reader.scalar(tensor); });
+    if (text) values.emplace(key, std::move(*text));
   }
   return values;
 }

@@ -7,9 +7,9 @@
 
 #include "base/checked.h"
 #include "catalog/data_files.h"
+#include "plan/dcp_layout.h"
 #include "plan/flat_entries.h"
 #include "plan/plan_metadata.h"
-#include "plan/dcp_layout.h"
 
 namespace dcp {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "base/checked.h"
 #include "format/npy.h"
@@ -58,32 +59,40 @@ void refuse_opaque_casts(const SourceFacts& source, const Selection& selection) 
 
 // Files of one tensor each: its elements, row-major and little-endian, alone or after the header of a .npy file.
 
+namespace {
+
+// Adds a region for the whole tensor, at a place that is set later; returns its bytes.
+uint64_t add_region(const SourceFacts& source, const Entry& e, uint32_t file, Plan& plan) {
+  refuse_opaque(source, e.tensor());
+  const Tensor& t = source.catalog.tensors[e.tensor()];
+  const uint64_t bytes = source.catalog.elements(t) * bytes_of(e.dtype);
+  plan.regions.push_back({.box_at = add_whole_box(plan, source.catalog.dims(t)),
+                          .tensor = narrow<uint32_t>(plan.tensors.size()),
+                          .file = file,
+                          .dtype = e.dtype,
+                          .rank = t.rank});
+  plan.tensors.push_back({.id = e.tensor(), .first_region = narrow<uint32_t>(plan.regions.size() - 1), .region_count = 1});
+  plan.tensor_bytes += bytes;
+  plan.largest_tensor = std::max(plan.largest_tensor, bytes);
+  return bytes;
+}
+
+}  // namespace
+
 Plan plan_arrays(const SourceFacts& source, const Selection& selection, ArrayForm form, const UnitOptions& units) {
-  const Catalog& catalog = source.catalog;
   refuse_opaque_casts(source, selection);
   Plan plan;
   for (const Entry& e : selection.entries) {
-    const Tensor& t = catalog.tensors[e.tensor()];
-    refuse_opaque(source, e.tensor());
-    const Dims dims = catalog.dims(t);
     const auto file = narrow<uint32_t>(plan.files.size());
+    const uint64_t bytes = add_region(source, e, file, plan);
     uint64_t at = 0;
     if (form == ArrayForm::kNpy) {
-      plan.literals.push_back({.file = file, .bytes = npy_header(e.dtype, dims)});
+      plan.literals.push_back({.file = file, .bytes = npy_header(e.dtype, source.catalog.dims(source.catalog.tensors[e.tensor()]))});
       at = plan.literals.back().bytes.size();
     }
-    const uint64_t bytes = catalog.elements(t) * bytes_of(e.dtype);
-    plan.regions.push_back({.file_offset = at,
-                            .box_at = add_whole_box(plan, dims),
-                            .tensor = narrow<uint32_t>(plan.tensors.size()),
-                            .file = file,
-                            .dtype = e.dtype,
-                            .rank = t.rank});
-    plan.tensors.push_back({.id = e.tensor(), .first_region = narrow<uint32_t>(plan.regions.size() - 1), .region_count = 1});
+    plan.regions.back().file_offset = at;
     plan.files.push_back({.name = {}, .bytes = at + bytes, .archive = std::nullopt, .payloads = {}});
     plan.bytes_to_write += at + bytes;
-    plan.tensor_bytes += bytes;
-    plan.largest_tensor = std::max(plan.largest_tensor, bytes);
   }
   cut_into_units(plan, source, units);
   return plan;
@@ -474,6 +483,33 @@ Plan plan_torch(const SourceFacts& source, const Selection& selection, const Lay
   plan.mcore_shapes = options.mcore_shapes;
   TorchLayout(source, options, plan).run(selection);
   cut_into_units(plan, source, options.units);
+  return plan;
+}
+
+Plan plan_npz(const SourceFacts& source, const Selection& selection, const UnitOptions& units) {
+  refuse_opaque_casts(source, selection);
+  Plan plan;
+  OutputFile file;
+  file.archive.emplace("");
+  std::set<std::string_view> names;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) {
+      ++plan.left_out_blobs;
+      continue;
+    }
+    if (!names.insert(e.key).second)
+      fail(ProblemId::keys_collide, {.path = source.catalog.path, .tensor = std::string(source.catalog.key(e.ref))},
+           "'" + std::string(e.key) + "', which is also the name of another");
+    const uint64_t bytes = add_region(source, e, 0, plan);
+    std::string header = npy_header(e.dtype, source.catalog.dims(source.catalog.tensors[e.tensor()]));
+    const uint64_t at = file.archive->add(std::string(e.key) + ".npy", header.size() + bytes);
+    file.payloads.push_back({ArchivePayload::Kind::kRegion, narrow<uint32_t>(plan.regions.size() - 1)});
+    plan.regions.back().file_offset = at + header.size();
+    plan.literals.push_back({.file = 0, .file_offset = at, .bytes = std::move(header)});
+  }
+  file.bytes = plan.bytes_to_write = file.archive->total_bytes();
+  plan.files.push_back(std::move(file));
+  cut_into_units(plan, source, units);
   return plan;
 }
 

@@ -37,6 +37,9 @@ Plan plan_safetensors(const SourceFacts& source, const Selection& selection, con
 // One file per entry of the selection, all of them plain tensors: a .npy file, or the elements alone. Throws cast_opaque.
 enum class ArrayForm : uint8_t { kNpy, kRaw };
 Plan plan_arrays(const SourceFacts& source, const Selection& selection, ArrayForm form, const UnitOptions& units);
+// One .npz file: an archive with a .npy file for each tensor of the selection, under its key; objects are left out. Throws cast_opaque,
+// keys_collide.
+Plan plan_npz(const SourceFacts& source, const Selection& selection, const UnitOptions& units);
 
 // Adds the check of a record that lies in the last of plan.copies.
 void add_check(Plan& plan, const CopyCheck& check);

@@ -20,7 +20,6 @@
 #include <unordered_map>
 
 #include "base/posix_calls.h"
-#include "base/posix_facts.h"
 #include "base/problem.h"
 #include "base/workers.h"
 

@@ -1,7 +1,9 @@
 #include "select/select.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/closest.h"
@@ -104,6 +106,30 @@ bool strip_text(Selection& s, Entry& e, const std::string& root) {
   throw Error(std::move(p));
 }
 
+// What trainers call the same.
+constexpr std::array<std::array<std::string_view, 2>, 3> kSame{
+    {{"lr", "learning_rate"}, {"step", "global_step"}, {"epoch", "current_epoch"}}};
+
+// The first key that ends with the components that were typed, or with what has that meaning: a trainer's before what an optimizer keeps, and
+// of that its objects. "": there is none.
+std::string_view ending_with(const Catalog& catalog, const std::string& typed) {
+  std::vector<std::string_view> words{typed};
+  for (const auto& same : kSame)
+    if (std::ranges::find(same, typed) != same.end()) words.insert(words.end(), same.begin(), same.end());
+  const TrainingState state = find_training_state(catalog);
+  std::string_view best;
+  std::tuple<bool, bool, size_t> least{true, true, words.size()};
+  for (size_t w = 0; w < words.size(); ++w)
+    for (const KeyRef ref : catalog.order) {
+      const std::string_view key = catalog.key(ref);
+      if (!key.ends_with(words[w]) || (key.size() > words[w].size() && key[key.size() - words[w].size() - 1] != '.')) continue;
+      const bool is_optimizers = state.is_optimizers(ref);
+      const std::tuple rank(is_optimizers, is_optimizers && !ref.is_blob(), w);
+      if (rank < least) least = rank, best = key;
+    }
+  return best;
+}
+
 [[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
   Closest closest(key), tail(key);
   const auto parts = std::ranges::count(key, '.');
@@ -118,9 +144,9 @@ bool strip_text(Selection& s, Entry& e, const std::string& root) {
   }
   Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
   std::string meant = closest.found(), below, near;
-  for (const KeyRef ref : catalog.order) {  // "output.weight" for "model.output.weight"; "layers.0", of which there are only parts
+  if (meant.empty()) meant = ending_with(catalog, key);  // "output.weight" for "model.output.weight"
+  for (const KeyRef ref : catalog.order) {               // "layers.0", of which there are only parts
     const std::string_view other = catalog.key(ref);
-    if (meant.empty() && other.ends_with("." + key)) meant = other;
     if (below.empty() && other.starts_with(key + ".")) below = other;
     if (near.empty() && !tail.found().empty() && tail_of(other) == tail.found()) near = other;
   }

@@ -46,6 +46,15 @@ TEST_CASE("a command line is completed by what it declares") {
   CHECK(shell.ask({"consolidate", "--map", "./own"}) == ":files ");
   CHECK(shell.ask({"maps", ""}).ends_with(".transformers "));
   CHECK(shell.ask({"consolidate", "a", "b", "c"}).empty());
+  CHECK(shell.ask({"export", "a", "--color=al"}) == "--color=auto --color=always --color=never ");
+}
+
+TEST_CASE("an option that may stand alone takes what can be its value") {
+  Shell shell;
+  CHECK(shell.ask({"inspect", "--stats", ""}) == ":files ");
+  CHECK(shell.ask({"inspect", "ckpt", "--stats", "x"}) == "ckpt@:x a. ");
+  CHECK(shell.ask({"inspect", "ckpt", "--stats", "--js"}).find("--json ") != std::string::npos);
+  CHECK(shell.ask({"inspect", "ckpt", "--stats", "--step", ""}) == "ckpt ");
 }
 
 TEST_CASE("an option that was given is not offered again unless it is repeatable") {
