@@ -74,7 +74,7 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
                          .max_memory = reading_cap(o.max_memory),
                          .threads = o.threads}},
              context, found);
-  print_steps(found.survey, context);
+  print_steps(found.survey, {}, context);
   const std::string run = "dcpctl inspect " + escaped(o.source.path);
   const std::optional<size_t> newest = found.survey.newest();
   const std::string number = std::to_string(found.survey.steps[newest.value_or(found.survey.steps.size() - 1)].number);

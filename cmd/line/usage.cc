@@ -9,6 +9,7 @@
 
 #include "base/closest.h"
 #include "line/command_text.h"
+#include "line/context.h"
 #include "line/option_values.h"
 
 namespace dcp::cmd {

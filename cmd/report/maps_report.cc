@@ -8,6 +8,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "line/context.h"
+#include "line/lines.h"
 #include "maps/builtin.h"
 #include "maps/config.h"
 #include "maps/sizes.h"

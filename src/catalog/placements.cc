@@ -7,6 +7,7 @@
 
 #include "base/problem.h"
 #include "base/text.h"
+#include "catalog/rank_boxes.h"
 
 namespace dcp {
 namespace {
@@ -197,13 +198,15 @@ std::vector<Placement> fitting(std::vector<Placement> placements, size_t rank) {
   return placements;
 }
 
-bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes) {
+namespace {
+
+std::optional<std::vector<Split>> splits_of(const Mesh& mesh, const std::vector<Placement>& placements, size_t dims) {
   std::vector<Split> splits;
   for (size_t m = 0; m < placements.size(); ++m) {
     const Placement& p = placements[m];
     if (p.kind == Placement::Kind::kReplicate) continue;
-    const int64_t dim = p.dim < 0 ? p.dim + static_cast<int64_t>(dims.size()) : p.dim;
-    if (dim < 0 || dim >= static_cast<int64_t>(dims.size())) return false;
+    const int64_t dim = p.dim < 0 ? p.dim + static_cast<int64_t>(dims) : p.dim;
+    if (dim < 0 || dim >= static_cast<int64_t>(dims)) return std::nullopt;
     splits.push_back({.mesh_dim = m, .dim = static_cast<size_t>(dim)});
   }
   for (size_t i = 0; i < splits.size(); ++i) {
@@ -211,21 +214,34 @@ bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dim
     for (size_t later = i + 1; later < splits.size(); ++later)
       if (splits[later].dim == splits[i].dim) splits[i].pieces *= mesh.sizes[splits[later].mesh_dim];
   }
+  return splits;
+}
 
-  const auto ranks = static_cast<uint32_t>(mesh.ranks());
+void place(const Mesh& mesh, const std::vector<Split>& splits, Dims dims, uint32_t rank, RankBoxes& boxes) {
   std::vector<Runs> runs(dims.size());
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    for (size_t d = 0; d < dims.size(); ++d) runs[d].assign(1, {0, dims[d]});
-    uint32_t stride = ranks;
-    size_t mesh_dim = 0;
-    for (const Split& s : splits) {
-      for (; mesh_dim <= s.mesh_dim; ++mesh_dim) stride /= mesh.sizes[mesh_dim];
-      runs[s.dim] = split(runs[s.dim], s, mesh.sizes[s.mesh_dim], rank / stride % mesh.sizes[s.mesh_dim]);
-      if (runs[s.dim].empty()) runs[s.dim].assign(1, {dims[s.dim], 0});
-    }
-    append_boxes(runs, rank, boxes);
+  for (size_t d = 0; d < dims.size(); ++d) runs[d].assign(1, {0, dims[d]});
+  auto stride = static_cast<uint32_t>(mesh.ranks());
+  size_t mesh_dim = 0;
+  for (const Split& s : splits) {
+    for (; mesh_dim <= s.mesh_dim; ++mesh_dim) stride /= mesh.sizes[mesh_dim];
+    runs[s.dim] = split(runs[s.dim], s, mesh.sizes[s.mesh_dim], rank / stride % mesh.sizes[s.mesh_dim]);
+    if (runs[s.dim].empty()) runs[s.dim].assign(1, {dims[s.dim], 0});
   }
-  return true;
+  append_boxes(runs, rank, boxes);
+}
+
+}  // namespace
+
+bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes) {
+  const auto splits = splits_of(mesh, placements, dims.size());
+  for (uint32_t rank = 0; splits && rank < mesh.ranks(); ++rank) place(mesh, *splits, dims, rank, boxes);
+  return splits.has_value();
+}
+
+bool place_rank(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, uint32_t rank, RankBoxes& boxes) {
+  const auto splits = splits_of(mesh, placements, dims.size());
+  if (splits) place(mesh, *splits, dims, rank, boxes);
+  return splits.has_value();
 }
 
 namespace {

@@ -24,8 +24,34 @@ class DTensorReader {
       numbers(m_.element(made, 2), shard.local_sizes);
     const Value spec = state_of(attribute(state, "_spec"));
     if (shard.local.kind != Kind::kObject || !placements(attribute(spec, "placements"), shard.placements)) return {};
-    if (!coordinate(attribute(state_of(attribute(spec, "mesh")), "_coordinate_on_dim"), shard)) return {};
+    const Value mesh = state_of(attribute(spec, "mesh"));
+    if (!coordinate(attribute(mesh, "_coordinate_on_dim"), shard)) return {};
+    shard.world_size = world_of(mesh);
     return shard;
+  }
+
+  std::optional<OffsetShard> read_sharded(const Value& v) const {
+    if (v.kind != Kind::kObject || graph_.global_of(v) != "torch._tensor._rebuild_from_type_v2") return {};
+    const Value arguments = m_.arguments_of(v);
+    if (arguments.kind != Kind::kTuple || arguments.n != 4) return {};
+    const Value made_with = m_.element(arguments, 2), state = m_.element(arguments, 3);
+    OffsetShard out;
+    if (made_with.kind != Kind::kTuple || made_with.n < 3 || !numbers(m_.element(made_with, 2), out.sizes)) return {};
+    if (state.kind != Kind::kTuple || state.n < 3) return {};
+    const Value shards = m_.element(state, 0), group = state_of(m_.element(state, 2));
+    if (const Value world = attribute(group, "global_world_size"); world.kind == Kind::kInt && world.integer() > 0)
+      out.world_size = world.payload;
+    Value shard;
+    if (shards.kind != Kind::kList || m_.count(shards) > 1) return {};
+    for (auto it = m_.items(shards); it.next(shard);) {
+      const Value parts = state_of(shard), where = state_of(attribute(parts, "metadata"));
+      out.local = attribute(parts, "tensor");
+      if (out.local.kind != Kind::kObject || !numbers(attribute(where, "shard_offsets"), out.offsets) ||
+          !numbers(attribute(where, "shard_sizes"), out.local_sizes) || out.offsets.size() != out.sizes.size() ||
+          out.local_sizes.size() != out.sizes.size())
+        return {};
+    }
+    return out;
   }
 
  private:
@@ -52,6 +78,21 @@ class DTensorReader {
       out.push_back(n.integer());
     }
     return true;
+  }
+
+  uint64_t world_of(const Value& mesh) const {
+    uint64_t world = 0;
+    Value rank;
+    const Value ranks = attribute(mesh, "_flatten_rank_map"), tensor = attribute(mesh, "mesh");
+    for (auto it = m_.items(ranks); ranks.kind == Kind::kTuple && it.next(rank);)
+      if (rank.kind == Kind::kInt && rank.integer() >= 0) world = std::max(world, rank.payload + 1);
+    if (std::vector<int64_t> sizes; world == 0 && tensor.kind == Kind::kObject) {
+      const Value made = m_.arguments_of(tensor);
+      if (made.kind != Kind::kTuple || made.n < 3 || !numbers(m_.element(made, 2), sizes)) return 0;
+      world = 1;
+      for (const int64_t n : sizes) world = std::min(world * static_cast<uint64_t>(n), uint64_t{1} << 31);
+    }
+    return world;
   }
 
   bool coordinate(const Value& v, LocalShard& shard) const {
@@ -100,6 +141,27 @@ std::optional<LocalShard> read_dtensor(const PickleGraph& graph, const StateDict
   return DTensorReader(graph).read(leaf.value);
 }
 
+void set_boxes(TensorPart& part, const RankBoxes& boxes, size_t first, size_t last) {
+  const size_t dims = part.sizes.size();
+  std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in what the rank holds
+  for (size_t n = first; n < last; ++n) {
+    const BoxView box = boxes.box(n, dims);
+    for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
+  }
+  for (size_t d = 0; d < dims; ++d) {
+    int64_t begin = 0;
+    for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
+    part.local_sizes.push_back(begin);
+  }
+  for (size_t n = first; n < last; ++n) {
+    const BoxView box = boxes.box(n, dims);
+    TensorPart::Box b{
+        .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
+    for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
+    part.boxes.push_back(std::move(b));
+  }
+}
+
 void RankShards::meet(size_t file, std::string_view key, const LocalShard& shard) {
   Sharded& s = of_key_[std::string(key)];
   if (s.placements.empty()) s.placements = shard.placements, s.sizes = shard.sizes, s.mesh.sizes.resize(shard.placements.size());
@@ -127,26 +189,7 @@ TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
   uint32_t rank = 0;
   for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
   const auto [first, last] = std::ranges::equal_range(s.boxes.rank_of, rank);
-  const size_t dims = s.sizes.size();
-  // If the rank has several boxes, its tensor has the runs of each dim one after the other.
-  std::vector<std::map<int64_t, int64_t>> runs(dims);  // per dim: from offset to size, and later to the run's beginning in `local`
-  for (auto it = first; it != last; ++it) {
-    const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
-    for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
-  }
-  for (size_t d = 0; d < dims; ++d) {
-    int64_t begin = 0;
-    for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
-    part.local_sizes.push_back(begin);
-  }
-  for (auto it = first; it != last; ++it) {
-    const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
-    TensorPart::Box b{
-        .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
-    for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
-    part.boxes.push_back(std::move(b));
-  }
-  // If the last ranks are missing, the mesh seems smaller than it is, and each rank would get more than it has.
+  set_boxes(part, s.boxes, static_cast<size_t>(first - s.boxes.rank_of.begin()), static_cast<size_t>(last - s.boxes.rank_of.begin()));
   if (!part.boxes.empty() && shard.local_sizes != part.local_sizes && explain(key, s)) part.boxes.clear();
   return part;
 }
@@ -203,6 +246,11 @@ void RankShards::dispute(Sharded& s, Problem why) {
   if (std::exchange(s.is_disputed, true)) return;
   why.severity = Severity::kDamage;
   findings_.push_back(std::move(why));
+}
+
+std::optional<OffsetShard> read_sharded_tensor(const PickleGraph& graph, const StateDict::Leaf& leaf) {
+  if (!leaf.tensor.cls.ends_with(".ShardedTensor")) return {};
+  return DTensorReader(graph).read_sharded(leaf.value);
 }
 
 }  // namespace dcp

@@ -203,6 +203,7 @@ class TorchReader {
 
   // Adds the boxes of the tensor in this rank's part of it, as chunks that share its record.
   void part(const StateDict::Leaf& leaf, const TensorPart& part) {
+    if (part.local.kind == Kind::kUnset) return;  // other ranks say what the tensor is
     const TensorCall call = state_.tensor_call(part.local);
     if (call.kind == Means::kOther || call.opaque)
       fail(ProblemId::torch_rank_part, {.path = place_.path}, "a part that is not a plain tensor");

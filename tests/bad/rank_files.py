@@ -13,10 +13,10 @@ def shard(dim=0):
     return placement("Shard", dim=dim)
 
 
-def dtensor(sizes, placements, coordinate, local=None):
-    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise."""
+def dtensor(sizes, placements, coordinate, local=None, ranks=None):
+    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise; `ranks` are those of the mesh."""
     arguments = (glob(DTENSOR), glob("torch.float32"), sizes, (1,), 0, call("torch.serialization._get_layout", "torch.strided"), call("torch.device", "cpu"), False)
-    mesh = new("torch.distributed.device_mesh.DeviceMesh", {"_coordinate_on_dim": coordinate})
+    mesh = new("torch.distributed.device_mesh.DeviceMesh", {"_coordinate_on_dim": coordinate} | ({"_flatten_rank_map": ranks} if ranks else {}))
     spec = new("torch.distributed.tensor._dtensor_spec.DTensorSpec", {"mesh": mesh, "placements": placements})
     local = (2, 2) if local is None else local
     state = (None, {"_local_tensor": rebuild(storage(count=4), local), "_spec": spec})
@@ -328,8 +328,11 @@ def items(**layouts):
     return {name: {"rank_to_layout_info": dict(enumerate(files))} for name, files in layouts.items()}
 
 
-@case(None, "inspect ranks", "verify ranks", "diff ranks ranks", exit=0)
+@case("not_checkpoint")
 def one_file_for_all_ranks(c):
+    """
+    dcpctl: ranks/metadata.pkl: is not a checkpoint (got model_rank_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
+    """
     put(c, {"metadata.pkl": metadata(metadata=items(model=[at("model_rank_0.pt"), at("model_rank_0.pt")])), "model_rank_0.pt": {"w": 1}})
 
 
@@ -338,8 +341,8 @@ def one_file_for_two_items(c):
     """
     dcpctl: ranks/metadata.pkl: not_checkpoint (got shared.pt for model and for optim, expected a file for each item)
     """
-    shared = [at("shared.pt"), at("shared.pt")]
-    put(c, {"metadata.pkl": metadata(metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
+    shared = [at("shared.pt")]
+    put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
 
 
 @case("pickle_unsafe", "verify ranks --fail-on unsafe", "verify ranks --quick --fail-on unsafe", "inspect ranks --fail-on unsafe", says="findings", exit=1)

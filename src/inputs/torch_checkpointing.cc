@@ -1,0 +1,221 @@
+// Checkpoints of torch_checkpointing 0.1: a file for each item and rank, and metadata.pkl (item_metadata.h), which says where those of items with
+// a resharder are and how their tensors are sharded. An item is an entry of the state dict. Of other items the names say all: ITEM_RANK.pt, written
+// with torch.save, or with another ending what a layout has put there: JSON, or bytes as they are. Where no item had a resharder there is no
+// metadata.pkl, and only DTensors say what they are parts of.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+#include "catalog/data_files.h"
+#include "inputs/input.h"
+#include "inputs/item_layouts.h"
+#include "inputs/rank_files.h"
+#include "inputs/refuse.h"
+#include "inputs/safetensors.h"
+#include "items/bare_pickle.h"
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kMetadataName = "metadata.pkl", kTorchEnding = ".pt";
+
+using Items = std::map<std::string, std::map<uint32_t, ItemFile>>;  // by item and rank
+
+// ITEM_RANK.ext
+struct Named {
+  std::string item, ending;
+  uint32_t rank = 0;
+};
+std::optional<Named> parse_name(std::string_view name) {
+  const size_t dot = std::min(name.rfind('.'), name.size()), bar = name.rfind('_', dot);
+  if (bar == name.npos || bar == 0) return {};
+  const auto rank = decimal<uint32_t>(name.substr(bar + 1, dot - bar - 1));
+  if (!rank || *rank >= kMaxRanks) return {};
+  return Named{.item = std::string(name.substr(0, bar)), .ending = std::string(name.substr(dot)), .rank = *rank};
+}
+
+class Opening {
+ public:
+  explicit Opening(Found& found)
+      : found_(found), store_(found.store()), path_(found.is_folder() ? found.path() : found.folder()), options_(found.options()) {}
+
+  OpenedCatalog open() {
+    const std::string name(kMetadataName);
+    const Place place{.path = path_ + "/" + name};
+    const std::vector<std::byte> pickle = read_file_beneath(store_, path_, name, options_.links, options_.limits.metadata_bytes);
+    const ItemMetadata metadata = read_item_metadata(pickle, place, options_.limits);
+    world_size_ = metadata.world_size;
+    Items items = listed(metadata);
+    add_unnamed(metadata, items);
+    ItemLayouts layouts(metadata);
+    const std::vector<RankFile> files = files_of(items);
+    if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that can be read", "a checkpoint of torch_checkpointing");
+    OpenedCatalog opened = open_rank_files(store_, path_, files, {CheckpointKind::kTorchCheckpointing, nullptr, &layouts}, options_);
+    opened.catalog.provenance.unknown_globals = metadata.globals;
+    if (auto trailing = trailing_pickle(metadata.trailing_bytes, at_offset(place, pickle.size() - metadata.trailing_bytes)))
+      findings_.push_back(std::move(*trailing));
+    finish(opened);
+    return opened;
+  }
+
+  // Only what DTensors say is known.
+  OpenedCatalog open_without_metadata() {
+    for (const DirEntry& e : found_.entries())
+      if (const auto named = parse_name(e.name); named && named->ending == kTorchEnding)
+        world_size_ = std::max(world_size_, named->rank + 1);
+    Items items;
+    add_unnamed({}, items);
+    FilesOfKind as(CheckpointKind::kTorchCheckpointing);
+    as.must_say_world = true;
+    try {
+      OpenedCatalog opened = open_rank_files(store_, path_, files_of(items), as, options_);
+      finish(opened);
+      return opened;
+    } catch (const Error& e) {
+      if (e.problem().id == ProblemId::torch_rank_part && e.problem().place.path == path_ && e.problem().place.tensor.empty())
+        refuse(found_);
+      throw;
+    }
+  }
+
+ private:
+  Items listed(const ItemMetadata& metadata) {
+    Items items;
+    for (const auto& [name, item] : metadata.items) {
+      for (const auto& [rank, file] : item.files) {
+        named_.insert(file.name);
+        if (item.needs[rank] || is_there(file.name)) items[name].emplace(rank, file);
+      }
+      if (!items.contains(name) && !item.tensors.empty()) items[name].insert(*item.files.begin());  // it is lost
+    }
+    return items;
+  }
+
+  bool is_there(const std::string& name) {
+    if (name.find('/') == name.npos) return std::ranges::any_of(found_.entries(), [&](const DirEntry& e) { return e.name == name; });
+    const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
+    if (handle) const OpenFile file(store_, *handle);
+    return handle.has_value();
+  }
+
+  // Files of items that the metadata does not list.
+  void add_unnamed(const ItemMetadata& metadata, Items& items) {
+    std::map<std::string, std::string> ending_of;
+    std::vector<std::string> unexplained;
+    for (const DirEntry& e : found_.entries()) {
+      if (e.kind == FileKind::kDirectory || e.name == kMetadataName || named_.contains(e.name)) continue;
+      const auto named = parse_name(e.name);
+      const bool is_item =
+          named && named->rank < world_size_ && !metadata.items.contains(named->item) &&
+          ending_of.try_emplace(named->item, named->ending).first->second == named->ending &&
+          items[named->item].try_emplace(named->rank, ItemFile{.name = e.name, .form = form_of(e.name, named->ending)}).second;
+      if (!is_item) unexplained.push_back(e.name);
+      else ++unlisted_ranks_[named->item];
+    }
+    std::erase_if(items, [](const auto& item) { return item.second.empty(); });
+    if (unexplained.empty()) return;
+    std::string names;
+    for (size_t n = 0; n < unexplained.size() && n < 5; ++n) names += (n > 0 ? ", " : "") + unexplained[n];
+    if (unexplained.size() > 5) names += " and " + std::to_string(unexplained.size() - 5) + " more";
+    findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kNote, {.path = path_}, std::move(names)));
+    findings_.back().names = std::move(unexplained);
+  }
+
+  // Another ending says nothing: a layout gives any name to any form.
+  FileForm form_of(const std::string& name, const std::string& ending) {
+    if (ending == kTorchEnding) return FileForm::kTorch;
+    if (ending == kSafetensorsEnding) return FileForm::kSafetensors;
+    if (ending == ".json") return FileForm::kJson;
+    const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
+    if (!handle) return FileForm::kRaw;
+    const OpenFile file(store_, *handle);
+    std::vector<std::byte> head(std::min(store_.facts(*handle).bytes, kForeignBytes));
+    read_exact(store_, *handle, 0, head);
+    return is_torch_file(head) ? FileForm::kTorch : FileForm::kRaw;
+  }
+
+  // By item; of each the preferred rank's first.
+  std::vector<RankFile> files_of(const Items& items) {
+    if (options_.prefer_rank && *options_.prefer_rank >= world_size_)
+      fail(ProblemId::usage, {.path = path_, .setting = "prefer_rank"}, std::to_string(*options_.prefer_rank), "a rank that is there");
+    std::vector<RankFile> files;
+    for (const auto& [item, of_rank] : items) {
+      if (is_lost(item, of_rank)) continue;
+      std::vector<uint32_t> ranks;
+      for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
+      if (const auto preferred = std::ranges::find(ranks, options_.prefer_rank.value_or(0)); preferred != ranks.end())
+        std::rotate(ranks.begin(), preferred, preferred + 1);
+      const bool are_apart = differ(of_rank);
+      for (const uint32_t r : ranks) {
+        const std::string own = "rank_" + std::to_string(r);
+        const ItemFile& file = of_rank.at(r);
+        files.push_back({.name = file.name, .rank = r, .under = {item}, .apart = item == "model" ? "" : own, .form = file.form});
+        if (are_apart) files.back().under.push_back(own);
+      }
+    }
+    return files;
+  }
+
+  // Nothing in a safetensors file says what its tensors are parts of; one rank has them whole.
+  bool is_lost(const std::string& item, const std::map<uint32_t, ItemFile>& of_rank) {
+    const auto tensors = std::ranges::find_if(of_rank, [](const auto& f) { return f.second.form == FileForm::kSafetensors; });
+    if (tensors == of_rank.end() || !unlisted_ranks_.contains(item) || world_size_ == 1) return false;
+    findings_.push_back(make_finding(ProblemId::item_format_unread, Severity::kDamage, {.path = path_ + "/" + tensors->second.name},
+                                     item + ", whose tensors no metadata says the layout of"));
+    return true;
+  }
+
+  // Whether ranks have values of their own, where no tensor is.
+  bool differ(const std::map<uint32_t, ItemFile>& of_rank) {
+    std::optional<std::vector<std::byte>> first;
+    for (const auto& [rank, file] : of_rank) {
+      if (file.form != FileForm::kJson && file.form != FileForm::kRaw) return false;
+      std::vector<std::byte> bytes = read_file_beneath(store_, path_, file.name, options_.links, options_.limits.json_bytes);
+      if (first && *first != bytes) return true;
+      first = std::move(bytes);
+    }
+    return false;
+  }
+
+  void finish(OpenedCatalog& opened) { std::ranges::move(findings_, std::back_inserter(opened.findings)); }
+
+  Found& found_;
+  Store& store_;
+  const std::string path_;
+  const OpenOptions& options_;
+  uint32_t world_size_ = 0;
+  std::set<std::string> named_;                     // files of listed items
+  std::map<std::string, uint32_t> unlisted_ranks_;  // of other items, how many have a file
+  std::vector<Problem> findings_;
+};
+
+bool has_metadata(Found& found) {
+  return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; })
+                           : found.is_file() && found.name() == kMetadataName;
+}
+
+// ITEM_0.pt and the like, and no model that is published.
+bool has_items(Found& found) {
+  if (!found.is_folder()) return false;
+  bool has_first = false;
+  for (const DirEntry& e : found.entries()) {
+    const auto named = e.kind == FileKind::kDirectory ? std::nullopt : parse_name(e.name);
+    if (!named && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(".index.json"))) return false;
+    has_first = has_first || (named && named->rank == 0 && named->ending == kTorchEnding);
+  }
+  return has_first;
+}
+
+}  // namespace
+
+const Input torch_checkpointing_input{
+    .is_at = [](Found& found) { return has_metadata(found) || has_items(found); },
+    .open = [](Found& found) { return has_metadata(found) ? Opening(found).open() : Opening(found).open_without_metadata(); },
+    .describes = [](std::string_view name) { return name == kMetadataName; },
+    .read_description = [](Store& store, const std::string& path,
+                           const Limits& limits) { return whole_file(store, path, limits.metadata_bytes); },
+    .is_file = [](std::string_view name) { return name == kMetadataName; }};
+
+}  // namespace dcp
