@@ -20,6 +20,7 @@
 #include "line/problem_words.h"
 #include "report/outline.h"
 #include "report/selection_report.h"
+#include "request/dtype_flags.h"
 
 namespace dcp::cmd {
 

@@ -4,10 +4,10 @@
 #include <iterator>
 
 #include "app/memory.h"
+#include "base/file_names.h"
 #include "base/sandbox.h"
 #include "base/stores.h"
 #include "base/workers.h"
-#include "base/file_names.h"
 #include "modules/loader.h"
 
 namespace dcp {

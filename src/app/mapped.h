@@ -42,7 +42,7 @@ struct MapQuestion {
 struct MapAnswer {
   maps::ModelMap map;
   std::optional<maps::ModelMap> to;  // applied to the result of `map`
-  maps::Mapping made;               // sources are TensorIds
+  maps::Mapping made;                // sources are TensorIds
   std::optional<maps::RunState> run;
   std::vector<std::string> left_out;  // keys of the tensors in made.left_out
 

@@ -57,7 +57,7 @@ unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, co
   planned = held + each;
   if (held + each > cap) {
     Problem p = make_problem(ProblemId::memory_cap, {.path = path},
-                             "needs " + human_bytes(held + each) + " or more, " + human_bytes(cap) + " allowed");
+                             human_bytes(cap), human_bytes(held + each) + " or more");
     p.remedy = Remedy::kMoreMemory;
     p.enough_bytes = held + each + 8 * kMiB;
     throw Error(std::move(p));

@@ -8,9 +8,9 @@
 #include "app/open_files.h"
 #include "catalog/state_dict.h"
 #include "items/duplicates.h"
+#include "maps/apply_map.h"
 #include "maps/derive.h"
 #include "maps/run_state.h"
-#include "maps/apply_map.h"
 #include "pickle/graph.h"
 #include "plan/layout.h"
 

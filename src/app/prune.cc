@@ -8,8 +8,8 @@
 #include "app/drop_state.h"
 #include "app/kept_steps.h"
 #include "app/memory.h"
-#include "base/stores.h"
 #include "base/file_names.h"
+#include "base/stores.h"
 #include "files/claim.h"
 #include "files/remove_checkpoint.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/sums.h"
 #include "base/text.h"
 #include "base/workers.h"
-#include "base/sums.h"
 #include "modules/loader.h"
 #include "ranks/wire.h"
 

@@ -4,9 +4,9 @@
 #include <span>
 
 #include "app/small_file.h"
+#include "base/file_names.h"
 #include "base/json.h"
 #include "base/sums.h"
-#include "base/file_names.h"
 #include "catalog/data_files.h"
 #include "format/json_text.h"
 

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <string>
 
-#include "base/text.h"
 #include "base/sums.h"
+#include "base/text.h"
 
 namespace dcp {
 

@@ -52,9 +52,6 @@ std::string place_line(const Place& place) {
   return line;
 }
 
-// A file holds one thing where another belongs; a command line or a machine is only told what would do.
-bool compares(ProblemId id) { return class_of(id) == ProblemClass::kInput || class_of(id) == ProblemClass::kAnswerNo; }
-
 std::string got_of(const Problem& problem) {
   constexpr size_t kMax = 16;
   const std::string& setting = problem.place.setting;
@@ -113,10 +110,12 @@ std::string to_line(const Problem& problem) {
   if (!problem.place.tensor.empty()) line += (problem.place.object ? "object '" : "tensor '") + shortened(problem.place.tensor) + "': ";
   line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
   const std::string got = got_of(problem);
-  if (!got.empty() && !problem.expected.empty() && compares(problem.id))
-    return line + " (got " + escaped(got) + ", expected " + escaped(problem.expected) + ")";
-  if (!got.empty()) line += ": " + escaped(got);
-  if (!problem.expected.empty()) line += " (expected " + escaped(problem.expected) + ")";
+  if (got.empty() && problem.expected.empty()) return line;
+  line += " (";
+  if (!got.empty()) line += "got " + escaped(got);
+  if (!got.empty() && !problem.expected.empty()) line += ", ";
+  if (!problem.expected.empty()) line += "expected " + escaped(problem.expected);
+  line += ")";
   return line;
 }
 

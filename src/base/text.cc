@@ -65,11 +65,6 @@ std::string list_of(const std::vector<std::string>& names, size_t max) {
   return names.size() > max ? text + " and " + std::to_string(names.size() - max) + " more" : text;
 }
 
-namespace {
-
-
-}  // namespace
-
 bool natural_less(std::string_view a, std::string_view b) {
   size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {

@@ -245,7 +245,7 @@ const Taker* rest_of(const Takers& takers, std::string_view key, const ModelMap&
 class Application {
  public:
   Application(const ModelMap& map, const Config& config, const MapOptions& options, const std::vector<MapSource>& sources,
-           const Limits& limits)
+              const Limits& limits)
       : map_(map),
         config_(config),
         options_(options),
@@ -490,7 +490,7 @@ class Application {
 }  // namespace
 
 Mapping apply_map(const ModelMap& map, Config config, const MapOptions& options, const std::vector<MapSource>& sources,
-                 const Limits& limits) {
+                  const Limits& limits) {
   apply_settings(map, options.settings, config);
   if (options.is_state) config.set({"optimizer_state", "true"});
   return Application(map, config, options, sources, limits).run();

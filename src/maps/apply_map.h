@@ -63,7 +63,7 @@ struct Mapping {
 
 // Throws map_* for what is wrong with sizes and names, and memory_cap. What is missing, and keys that no line takes, are listed in the result.
 Mapping apply_map(const ModelMap& map, Config config, const MapOptions& options, const std::vector<MapSource>& sources,
-                 const Limits& limits);
+                  const Limits& limits);
 
 // Applies a map to the selected keys of a checkpoint, under their final names.
 

@@ -107,9 +107,9 @@ struct Within {
 
 struct Line {
   std::array<std::vector<LineTensor>, 2> sides;  // an empty one: `none`
-  std::vector<Condition> conditions;         // all must hold
-  std::vector<Within> within;                // the outermost first
-  std::vector<Word> outer;                   // indexes in the names of all its tensors: one match per combination of their values
+  std::vector<Condition> conditions;             // all must hold
+  std::vector<Within> within;                    // the outermost first
+  std::vector<Word> outer;                       // indexes in the names of all its tensors: one match per combination of their values
   std::vector<Pair> pairs;
   bool is_rest = false;        // its names end in {*}
   bool moves_nothing = false;  // the axes of both sides are alike: they are only compared with shapes, as far as their sizes are known

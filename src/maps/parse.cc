@@ -142,7 +142,6 @@ struct MapText {
   [[noreturn]] void too_long(Spot spot, const char* what, uint64_t max) const;
 };
 
-
 Word MapText::intern(const std::string& text) {
   const auto [it, is_new] = map.word_ids.try_emplace(text, static_cast<Word>(map.words.size()));
   if (is_new) {

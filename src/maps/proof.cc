@@ -4,8 +4,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "maps/sizes.h"
 #include "maps/names.h"
+#include "maps/sizes.h"
 
 namespace dcp::maps {
 namespace {

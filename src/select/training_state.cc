@@ -22,14 +22,14 @@ constexpr auto names(Names... all) {
 }
 // Rule 1. Slots of torch.optim, Adafactor, bitsandbytes, Muon, Lion, Shampoo, Megatron, by names that a module would hardly have; and what may be a
 // tensor below param_groups, where a module can have a list of parameters of that name.
-constexpr auto kSlots = names("acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow", "exp_avg_sq", "exp_avg_sq_col",
-                              "exp_avg_sq_row", "exp_inf", "fp32_param", "max_exp_avg_sq", "momentum_buffer", "prev_flat_grad", "square_avg");
-constexpr auto kHyperparameters =
-    names("betas", "dampening", "eps", "initial_lr", "lr", "momentum", "nesterov", "params", "weight_decay");
+constexpr auto kSlots =
+    names("acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow", "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row",
+          "exp_inf", "fp32_param", "max_exp_avg_sq", "momentum_buffer", "prev_flat_grad", "square_avg");
+constexpr auto kHyperparameters = names("betas", "dampening", "eps", "initial_lr", "lr", "momentum", "nesterov", "params", "weight_decay");
 // Rule 2: dicts, and first words of flat keys; objects; the next where a model stands elsewhere, with other words before or behind.
-constexpr auto kStateNames =
-    names("dataloader", "frozen_param_fragments", "lr_scheduler", "lr_schedulers", "opt_state", "optim", "optim_state", "optim_state_dict",
-          "optimizer", "optimizer_state", "optimizer_state_dict", "optimizer_states", "optimizers", "rng_state", "rng_states", "train_state");
+constexpr auto kStateNames = names("dataloader", "frozen_param_fragments", "lr_scheduler", "lr_schedulers", "opt_state", "optim",
+                                   "optim_state", "optim_state_dict", "optimizer", "optimizer_state", "optimizer_state_dict",
+                                   "optimizer_states", "optimizers", "rng_state", "rng_states", "train_state");
 constexpr auto kCounters = names("epoch", "global_step", "iteration", "step");
 constexpr auto kOptimizers = names("adafactor", "adam", "adamw", "lion", "muon", "opt", "optim", "optimizer", "sgd", "shampoo");
 // Rule 3: dicts.
@@ -363,9 +363,8 @@ class Sorter : Keys {
     std::unordered_set<std::string_view> names;
     for (size_t k = 0; k < count_; ++k)
       if (is_open(k) && dir(k).model != kNone && !leaf(k).empty()) names.insert(leaf(k));
-    const std::vector<bool> is_second = holding([&](size_t k) {
-      return is_open(k) && !dir(k).in_extra_state && (is_parameter_name(leaf(k)) || names.contains(leaf(k)));
-    });
+    const std::vector<bool> is_second =
+        holding([&](size_t k) { return is_open(k) && !dir(k).in_extra_state && (is_parameter_name(leaf(k)) || names.contains(leaf(k))); });
     std::vector<bool> holds_model(dirs_.size());
     for (uint32_t d = static_cast<uint32_t>(dirs_.size()); d-- > 1;)
       if (holds_model[d] || dirs_[d].model == d) holds_model[dirs_[d].parent] = true;
@@ -442,8 +441,8 @@ class Sorter : Keys {
       const uint32_t d = sign ? top[dir_of_[k]] : dirs_[dir(k).model].model;
       Part* part = d == kNone ? nullptr : of_dir[d];
       if (part == nullptr) {
-        std::string path = d == kNone ? std::string(key(k).substr(0, sign.top > 0 ? sign.top : key(k).size()))
-                                      : text_of(sign ? d : dirs_[d].around, k);
+        std::string path =
+            d == kNone ? std::string(key(k).substr(0, sign.top > 0 ? sign.top : key(k).size())) : text_of(sign ? d : dirs_[d].around, k);
         part = &parts[{std::move(path), sign ? kNone : d}];
         if (d != kNone) of_dir[d] = part;
       }

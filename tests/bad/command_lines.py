@@ -65,14 +65,14 @@ def an_argument_too_many(c):
 @wrong("usage", "consolidate ckpt out.zip")
 def an_unknown_ending(c):
     """
-    dcpctl: out.zip: usage (got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE)
+    dcpctl: out.zip: usage (got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR)
     """
 
 
 @wrong("usage", "consolidate ckpt out")
 def no_ending(c):
     """
-    dcpctl: out: usage (got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE)
+    dcpctl: out: usage (got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR)
     """
 
 

@@ -118,7 +118,7 @@ def a_file_where_the_folder_should_be(c):
 def a_folder_that_cannot_be_written(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: closed/out.pt: io_create (got Permission denied)
+    dcpctl: closed/out.pt: io_create (got permission denied)
     """
     (c.folder.parent / "closed").mkdir(mode=0o555)
 
@@ -126,7 +126,7 @@ def a_folder_that_cannot_be_written(c):
 @case("io_open", "inspect ckpt", "consolidate ckpt out.pt", exit=4, user="nobody")
 def metadata_that_cannot_be_read(c):
     """
-    dcpctl: ckpt/.metadata: io_open (got Permission denied)
+    dcpctl: ckpt/.metadata: io_open (got permission denied)
     """
     c.write()
     (c.folder / ".metadata").chmod(0)
@@ -135,7 +135,7 @@ def metadata_that_cannot_be_read(c):
 @case("io_open", exit=4, user="nobody")
 def a_data_file_that_cannot_be_read(c):
     """
-    dcpctl: ckpt/__1_0.distcp: io_open (got Permission denied)
+    dcpctl: ckpt/__1_0.distcp: io_open (got permission denied)
     """
     c.write()
     (c.folder / "__1_0.distcp").chmod(0)
@@ -144,7 +144,7 @@ def a_data_file_that_cannot_be_read(c):
 @case("io_list", "inspect closed", exit=4, user="nobody")
 def a_folder_that_cannot_be_listed(c):
     """
-    dcpctl: closed: io_list (got Permission denied)
+    dcpctl: closed: io_list (got permission denied)
     """
     (c.folder.parent / "closed").mkdir(mode=0o311)
 
@@ -153,14 +153,14 @@ def a_folder_that_cannot_be_listed(c):
 def a_limit_on_the_size_of_files(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: out.pt: io_write (got File too large)
+    dcpctl: out.pt: io_write (got file too large)
     """
 
 
 @case("io_write", "inspect ckpt", exit=4, stdout="/dev/full")
 def a_full_disk_under_stdout(c):
     """
-    dcpctl: standard output: io_write (got No space left on device)
+    dcpctl: standard output: io_write (got no space left on device)
     """
 
 
@@ -292,15 +292,16 @@ def a_folder_without_assets(c):
 @case("model_differs", "consolidate ckpt out --tensors-only --max-shard-size 1k --assets base", exit=1)
 def assets_of_another_model(c):
     """
-    dcpctl: base/config.json: model_differs (got model.w and 1 other, expected names such as model.embed_tokens.weight (llama.transformers), or tok_embeddings.weight (llama.torchtitan), or embedding.word_embeddings.weight (llama.megatron))
-    hint: kModelOnly
+    dcpctl: warning: base lacks a tokenizer, without which the model does not load
+    dcpctl: base/config.json: model_differs (got w and 1 other, expected names such as model.embed_tokens.weight (llama.transformers), or tok_embeddings.weight (llama.torchtitan), or embedding.word_embeddings.weight (llama.megatron))
+    hint: its own
     """
     (c.folder.parent / "base").mkdir()
     (c.folder.parent / "base" / "config.json").write_text('{"model_type": "llama"}')
 
 
-@case("usage", "consolidate ckpt out.pt --assets ckpt", exit=2)
+@case("no_assets", "consolidate ckpt out.pt --assets ckpt", exit=2)
 def assets_beside_one_file(c):
     """
-    dcpctl: out.pt: usage (got --assets with one file, expected a folder, with --max-shard-size SIZE)
+    dcpctl: ckpt: no_assets
     """

@@ -59,7 +59,7 @@ def an_index_with_a_name_of_5000_bytes(c):
     index(c, "x" * 5000)
 
 
-@case("link_refused")
+@case("link_refused", "consolidate ckpt out.pt")
 def an_index_that_names_a_link_out_of_the_folder(c):
     """
     dcpctl: ckpt/link.safetensors: link_refused
@@ -69,7 +69,7 @@ def an_index_that_names_a_link_out_of_the_folder(c):
     (c.folder / "link.safetensors").symlink_to("../outside.safetensors")
 
 
-@case("link_refused")
+@case("link_refused", "consolidate ckpt out.pt")
 def an_index_that_names_a_link_to_a_device(c):
     """
     dcpctl: ckpt/link.safetensors: link_refused
@@ -79,7 +79,7 @@ def an_index_that_names_a_link_to_a_device(c):
     (c.folder / "link.safetensors").symlink_to("/dev/zero")
 
 
-@case("not_regular")
+@case("not_regular", "consolidate ckpt out.pt")
 def an_index_that_names_a_pipe(c):
     """
     dcpctl: ckpt/pipe.safetensors: not_regular (got a FIFO)

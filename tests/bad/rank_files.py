@@ -239,7 +239,7 @@ def flat_shards_of_an_optimizer(c):
     put(c, files | {f"optim_world_size_2_rank_{n}.pt": {"state": {0: {"exp_avg": FLAT[n]}}} for n in range(2)})
 
 
-@case("torch_rank_part")
+@case("torch_rank_part", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def partial_sums(c):
     """
     dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
@@ -257,7 +257,7 @@ def a_dim_that_the_tensor_does_not_have(c):
     ranks(c, *(dtensor((4, 2), (shard(2),), (n,)) for n in range(2)))
 
 
-@case("torch_rank_part")
+@case("torch_rank_part", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def a_coordinate_for_another_mesh(c):
     """
     dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
@@ -266,7 +266,7 @@ def a_coordinate_for_another_mesh(c):
     ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
 
 
-@case("chunk_shape_differs")
+@case("chunk_shape_differs", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def a_part_of_another_shape(c):
     """
     dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
@@ -307,7 +307,7 @@ def metadata(**changes):
 @case("not_checkpoint")
 def an_older_version_of_torch_checkpointing(c):
     """
-    dcpctl: ranks/metadata.pkl: not_checkpoint (got version 1.0 of torch_checkpointing's metadata, expected metadata of torch_checkpointing, version 2.0)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got version 1.0 of torch_checkpointing's metadata without rank_to_layout_info_mappings, expected metadata of torch_checkpointing, version 2.0)
     """
     put(c, {"metadata.pkl": metadata(version="1.0")})
 
@@ -331,7 +331,7 @@ def items(**layouts):
 @case("not_checkpoint")
 def one_file_for_all_ranks(c):
     """
-    dcpctl: ranks/metadata.pkl: is not a checkpoint (got model_rank_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got model_rank_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
     """
     put(c, {"metadata.pkl": metadata(metadata=items(model=[at("model_rank_0.pt"), at("model_rank_0.pt")])), "model_rank_0.pt": {"w": 1}})
 
@@ -339,7 +339,7 @@ def one_file_for_all_ranks(c):
 @case("not_checkpoint")
 def one_file_for_two_items(c):
     """
-    dcpctl: ranks/metadata.pkl: not_checkpoint (got shared.pt for model and for optim, expected a file for each item)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got shared.pt for rank 0 of model and for rank 0 of optim, expected metadata of torch_checkpointing, version 2.0)
     """
     shared = [at("shared.pt")]
     put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
@@ -353,7 +353,7 @@ def a_call_in_metadata_pkl(c):
     put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=[None]), more=call("posix.system", "true")), "model_0.pt": {"w": 1}})
 
 
-@case("file_missing")
+@case("file_missing", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def an_item_file_is_missing(c):
     """
     dcpctl: ranks/model_1.pt: file_missing
@@ -373,40 +373,8 @@ def copies_that_differ_are_damage(c):
 LISTED = dict(model=[at("model.safetensors", "SafetensorsSerialization")], optim=[None])
 
 
-@case("item_format_unread", "consolidate ranks out.pt", "convert ranks out")
-def a_model_in_safetensors(c):
-    """
-    dcpctl: ranks/model.safetensors: item_format_unread (got model, in SafetensorsSerialization)
-    hint: save it with TorchSerialization; the file of each rank can be read by itself
-    """
-    put(c, {"metadata.pkl": metadata(metadata=items(**LISTED), world_size=1), "optim_0.pt": {"step": 1}})
-
-
-@case("item_format_unread", "verify ranks", says="findings", exit=1)
-def a_model_in_safetensors_is_damage(c):
-    """
-    damage: ranks/model.safetensors: item_format_unread (got model, in SafetensorsSerialization)
-    """
-    a_model_in_safetensors(c)
-
-
-@case("item_format_unread", "verify ranks", exit=0, says="findings")
-def an_item_in_json_that_nothing_names(c):
-    """
-    warning: ranks/train_0.json: item_format_unread (got train.json, in .json)
-    """
-    put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}, "train_0.json": b"{}", "train_1.json": b"{}"})
-
-
 @case(None, "inspect ranks/metadata.pkl", "verify ranks/metadata.pkl", "diff ranks ranks/metadata.pkl", exit=0)
 def metadata_pkl_stands_for_its_folder(c):
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}})
 
 
-@case("item_format_unread", "inspect ranks", exit=0, says="findings")
-def an_item_in_json(c):
-    """
-    warning: ranks/train.json: item_format_unread (got train, in JsonSerialization)
-    """
-    listed = items(model=[None], train=[at("train.json", "JsonSerialization")])
-    put(c, {"metadata.pkl": metadata(metadata=listed, world_size=1), "model_0.pt": {"w": rebuild(storage(count=4), (4,))}})

@@ -84,7 +84,7 @@ def two_ranks_wrote_different_values(c):
     (c.folder / "__0_0.distcp").write_bytes(c.files()[0]["__0_0.distcp"])
 
 
-@case("pickle_no_stop")
+@case("pickle_no_stop", "consolidate ckpt out.pt")
 def one_rank_with_broken_metadata(c):
     """
     dcpctl: ckpt/__1.metadata @ 0x0: pickle_no_stop

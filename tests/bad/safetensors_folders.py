@@ -91,7 +91,7 @@ def an_index_that_leads_elsewhere(c):
     folder(c, TWO, {"a": "../" + A})
 
 
-@case("link_refused")
+@case("link_refused", "consolidate ckpt out.pt")
 def a_link_that_is_not_of_the_cache(c):
     """
     dcpctl: ckpt/link.safetensors: link_refused
@@ -255,7 +255,7 @@ def a_config_of_something_else(c):
 # ---- without an index
 
 
-@case("safetensors_twice")
+@case("safetensors_twice", "consolidate ckpt out.pt")
 def a_name_in_two_files(c):
     """
     dcpctl: ckpt/a.safetensors: tensor 'w': safetensors_twice (expected one of a.safetensors and b.safetensors)
@@ -281,7 +281,7 @@ def a_numbered_file_is_missing_to_a_writer(c):
     folder(c, {B: TWO[B]})
 
 
-@case("lfs_pointer")
+@case("lfs_pointer", "consolidate ckpt out.pt")
 def a_git_lfs_pointer(c):
     """
     dcpctl: ckpt/model-00002-of-00002.safetensors: lfs_pointer
@@ -290,7 +290,7 @@ def a_git_lfs_pointer(c):
     folder(c, {A: TWO[A], B: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"})
 
 
-@case("safetensors_hole")
+@case("safetensors_hole", "consolidate ckpt out.pt")
 def a_file_that_was_cut(c):
     """
     dcpctl: ckpt/model-00002-of-00002.safetensors: safetensors_hole (got a file of 78 bytes, expected 82)
@@ -298,7 +298,7 @@ def a_file_that_was_cut(c):
     folder(c, {A: TWO[A], B: TWO[B][:-4]})
 
 
-@case("safetensors_bad_length")
+@case("safetensors_bad_length", "consolidate ckpt out.pt")
 def a_file_that_was_cut_in_its_header(c):
     """
     dcpctl: ckpt/model-00002-of-00002.safetensors: safetensors_bad_length (got 62, expected at most 12)

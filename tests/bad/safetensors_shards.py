@@ -67,7 +67,7 @@ def a_tensor_of_too_many_bytes(c):
     folder(c, {name(1): shard({"w": ((2, 2), (1 << 62, 1 << 62))})})
 
 
-@case("shards_disagree")
+@case("shards_disagree", "consolidate ckpt out.pt")
 def shards_of_two_ranks_of_dims(c):
     """
     dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': shards_disagree (got float32 of 2 dims, expected float32 of 1 dims as in shard-00001-model-00001-of-00001.safetensors)
@@ -76,7 +76,7 @@ def shards_of_two_ranks_of_dims(c):
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2, 1), (2, 0))})})
 
 
-@case("shard_twice")
+@case("shard_twice", "consolidate ckpt out.pt")
 def one_shard_in_two_files(c):
     """
     dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': shard_twice (got a second one)

@@ -57,7 +57,7 @@ def a_zstd_bomb_for_an_object(c):
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 48MiB --max-pickle 1GiB", exit=4)
 def a_zstd_bomb_for_an_object_that_the_user_trusts(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': memory_cap (got 48 MiB, expected N MiB or more for objects)
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': memory_cap (got objects need N MiB or more, 48.0 MiB allowed)
     hint: give --max-memory NMiB, or leave the key out with --exclude
     """
     compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))

@@ -1,9 +1,8 @@
 // Who wrote a checkpoint and who can load it, by what its metadata holds.
-#include "catalog/build.h"
-
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
 
+#include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
 
 using namespace dcp;

@@ -85,5 +85,5 @@ TEST_CASE("at a depth, layers stand apart, and the largest first if asked") {
   CHECK(o.labels({.depth = 1}) == Lines{"l x3 folded", "n"});
   CHECK(o.labels({.depth = 2}) == Lines{"l.0 x2 folded", "l.1 folded", "n"});
   CHECK(o.labels({.depth = 3}) == Lines{"l.0.v", "l.0.w", "l.1.2d", "n"});
-  CHECK(o.labels({.by_size = true}).front() == "l.1.2d");
+  CHECK(o.labels({.by_size = true}).front() == "l.0.{v, w} x2");
 }

@@ -51,16 +51,11 @@ TEST_CASE("an age changes its unit at two of the next one") {
   CHECK(age_text({}, 1) == "-");
 }
 
-TEST_CASE("why a step is incomplete is said without the step's own path") {
-  StepFacts step;
-  step.path = "run/step-5";
-  CHECK(fault_text(step).empty());
-  step.fault = make_problem(ProblemId::file_missing, {.path = "run/step-5/__1_0.distcp"});
-  CHECK(fault_text(step) == "__1_0.distcp: a data file of the checkpoint is missing");
-  step.fault = make_problem(ProblemId::not_checkpoint, {.path = "run/step-5"}, "no .metadata\n");
-  CHECK(fault_text(step) == "no .metadata\\x0a");
-  step.state = StepState::kLocked;
-  CHECK(fault_text(step) == "a dcpctl is writing it");
+TEST_CASE("why a step is not whole is said without the step's own path") {
+  const std::string path = "run/step-5";
+  CHECK(fault_text(make_problem(ProblemId::file_missing, {.path = path + "/__1_0.distcp"}), path) ==
+        "__1_0.distcp: a data file of the checkpoint is missing");
+  CHECK(fault_text(make_problem(ProblemId::not_checkpoint, {.path = path}, "no .metadata\n"), path) == "no .metadata\\x0a");
 }
 
 TEST_CASE("keys that were left out: the first ones, and how many more") {

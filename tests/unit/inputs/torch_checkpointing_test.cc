@@ -83,7 +83,9 @@ TEST_CASE("items in JSON, and as bytes") {
                            "state.rank_1.seed", "tokenizer"});
   DataFiles files(io, c, FollowLinks::kAll);
   std::map<std::string, std::string> values;
-  for (const auto& [key, text] : small_values(files, c, Limits())) values.emplace(c.key(key), text);
+  std::vector<KeyRef> keys;
+  for (BlobId b = 0; b < c.blobs.size(); ++b) keys.push_back(KeyRef::blob_at(b));
+  for (const auto& [key, text] : small_values(files, c, Limits(), keys, keys.size())) values.emplace(c.key(key), text);
   CHECK(values.at("config.dim") == "6");
   CHECK(values.at("config.deep.list") == "[1, 2.5, None, 'x']");
   CHECK(values.at("one") == "7");

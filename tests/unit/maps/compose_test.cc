@@ -1,8 +1,7 @@
 // Two maps in a row are what one is after the other, element by element.
-#include "maps/index_map.h"
-
 #include <catch2/catch_test_macros.hpp>
 
+#include "maps/index_map.h"
 #include "maps/mapped.h"
 
 using namespace dcp;

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "base/error_line.h"
-#include "maps/model_map.h"
 #include "maps/apply_map.h"
+#include "maps/config.h"
+#include "maps/model_map.h"
 
 namespace dcp::test {
 
