@@ -62,6 +62,9 @@ std::string got_of(const Problem& problem) {
   return problem.names.size() > kMax ? text + " and " + std::to_string(problem.names.size() - kMax) + " more" : text;
 }
 
+// Whoever has given a wrong command line sees that by what is said of it.
+bool is_bare(const Problem& problem) { return problem.id == ProblemId::usage && problem.what == text_of(problem.id); }
+
 }  // namespace
 
 std::string who_or_where(const Place& place) {
@@ -108,15 +111,15 @@ std::string to_line(const Problem& problem) {
   std::string line = place_line(problem.place);
   if (!line.empty()) line += ": ";
   if (!problem.place.tensor.empty()) line += (problem.place.object ? "object '" : "tensor '") + shortened(problem.place.tensor) + "': ";
-  line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
-  const std::string got = got_of(problem);
-  if (got.empty() && problem.expected.empty()) return line;
-  line += " (";
-  if (!got.empty()) line += "got " + escaped(got);
-  if (!got.empty() && !problem.expected.empty()) line += ", ";
-  if (!problem.expected.empty()) line += "expected " + escaped(problem.expected);
-  line += ")";
-  return line;
+  const std::string what = problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
+  const std::string got = escaped(got_of(problem));
+  if (problem.expected.empty()) {
+    if (got.empty()) return line + what;
+    if (is_bare(problem)) return line + got;
+    return line + what + (what.find(':') == what.npos ? ": " + got : " (" + got + ")");
+  }
+  const std::string compared = (got.empty() ? "" : "got " + got + ", ") + "expected " + escaped(problem.expected);
+  return line + (is_bare(problem) ? compared : what + " (" + compared + ")");
 }
 
 Error::Error(Problem problem) : problem_(std::move(problem)), line_(to_line(problem_)) {}

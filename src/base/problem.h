@@ -101,8 +101,8 @@ struct Problem {
   uint64_t enough_bytes = 0;  // 0: unknown
 };
 
-// One line: `PATH[:LINE[:COLUMN]][ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a
-// very long key shortened. Without the hint, the remedy and the quote.
+// One line: `PATH[:LINE[:COLUMN]][ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what: got`, or `what (got X, expected Y)` where two
+// things are compared. Names are escaped, a very long key is shortened. Without the hint, the remedy and the quote.
 std::string to_line(const Problem& problem);
 
 // A name, escaped; a long one is cut to its beginning, its length and its end. Keys may have any length.

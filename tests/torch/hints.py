@@ -100,7 +100,7 @@ def attempt(case, source, command):
     check(not out.exists(), f"{source.name}, {command}: something was written")
     error = ran.stderr[ran.stderr.index("dcpctl: ") :]
     hint = re.search(r"^hint: (.*)", ran.stderr, re.M)
-    keys = re.findall(r"(?:tensor|object) '([^']*)': ", error) or re.findall(r"(\S+) \([^)]*\)(?:, |\))", error.partition("(got ")[2])
+    keys = re.findall(r"(?:tensor|object) '([^']*)': ", error) or re.findall(r"(\S+) \([^)]*\)(?:, |\)|$)", error.splitlines()[0])
     return keys, hint[1] if hint else ran.stderr
 
 

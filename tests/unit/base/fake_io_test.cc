@@ -33,7 +33,7 @@ TEST_CASE("the k-th call of a kind fails, and only that one") {
   const OpenFile file(io, io.open_read("f"));
   std::byte buffer[3];
   read_exact(io, file.get(), 0, buffer);
-  CHECK(error_line([&] { read_exact(io, file.get(), 0, buffer); }) == "f: cannot be read (got scripted fault)");
+  CHECK(error_line([&] { read_exact(io, file.get(), 0, buffer); }) == "f: cannot be read: scripted fault");
   read_exact(io, file.get(), 0, buffer);
   CHECK(io.calls(Op::kRead) == 3);
 }

@@ -21,7 +21,7 @@ TEST_CASE("a line holds path, member, offset, tensor, got and expected, each onl
   CHECK(line({.path = "a.map", .line = 12, .column = 3}) == "a.map:12:3: " + what);
   CHECK(line({.path = "a.map", .line = 12}) == "a.map:12: " + what);
   CHECK(line({.tensor = "w"}) == "tensor 'w': " + what);
-  CHECK(line({.path = "a"}, "x") == "a: " + what + " (got x)");
+  CHECK(line({.path = "a"}, "x") == "a: " + what + ": x");
   CHECK(line({.path = "a"}, "", "y") == "a: " + what + " (expected y)");
 }
 

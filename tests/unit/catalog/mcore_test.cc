@@ -53,7 +53,7 @@ TEST_CASE("pieces that follow each other are a view") {
 
 TEST_CASE("pieces that would have to be moved are not, nor is another count of elements") {
   CHECK(view({1, 2, 12}, Ints{6, 4}) ==
-        "ckpt: tensor 'w': Megatron's recorded shape does not fit the way the tensor was saved (got [6, 4] saved as [1, 2, 12])");
+        "ckpt: tensor 'w': Megatron's recorded shape does not fit the way the tensor was saved: [6, 4] saved as [1, 2, 12]");
   CHECK_FALSE(fits({3, 2, 4}, {6, 4}));
   CHECK_FALSE(fits({2, 1, 12}, {6, 5}));
   CHECK_FALSE(fits({4, 1, 6}, {6, 4}));  // 4 pieces of 6 rows

@@ -84,9 +84,9 @@ TEST_CASE("values that lack, are empty or are too many") {
   CHECK(line.wrong({"consolidate", "a"}).starts_with("OUT is missing; "));
   CHECK(line.wrong({"inspect", "a", "--include"}).starts_with("--include needs a value: --include GLOB; "));
   CHECK(line.wrong({"inspect", "a", "--json=yes"}).starts_with("--json takes no value; "));
-  CHECK(line.wrong({"inspect", "a", "--color="}) == "the command line is wrong (got --color '', expected a value); leave --color out, or "
+  CHECK(line.wrong({"inspect", "a", "--color="}) == "got --color '', expected a value; leave --color out, or "
                                                     "give it a value; a variable in a script may be empty");
-  CHECK(line.wrong({"inspect", ""}) == "the command line is wrong (got CKPT '', expected a value); a variable in a script may be empty");
+  CHECK(line.wrong({"inspect", ""}) == "got CKPT '', expected a value; a variable in a script may be empty");
   CHECK(line.wrong({"inspect", "a", "--key="}).empty());  // a key may be ''
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
           io.put("dir/.out.dcpctl-partial/b/a.distcp", "x");
         }) == "dir/.out.dcpctl-partial/b" + says + "(got a folder of user 1000, expected a file of user 1000)");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-partial/thesis.tex", "x"); }) ==
-        "dir/.out.dcpctl-partial/thesis.tex" + says + "(got a file that is not part of a checkpoint)");
+        "dir/.out.dcpctl-partial/thesis.tex" + says + ": a file that is not part of a checkpoint");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-lock", "mine"); }) ==
         "dir/.out.dcpctl-lock" + says + "(got a file of 4 bytes, expected an empty file)");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-old", "x"); }) == "dir/.out.dcpctl-old" + says + "(expected a folder)");
@@ -126,7 +126,7 @@ TEST_CASE("files that were closed for want of descriptors are the same when they
   FileSet set(io, "dir/out", kThree, {.folder = true, .open_files = 1});
   io.move("dir/.out.dcpctl-partial/a.distcp", "dir/aside");
   CHECK(error_line([&] { write_text(set, 0, "abc"); }) ==
-        "dir/.out.dcpctl-partial/a.distcp: is no longer what was written: another program has replaced it (got nothing)");
+        "dir/.out.dcpctl-partial/a.distcp: is no longer what was written: another program has replaced it (nothing)");
   io.put("dir/.out.dcpctl-partial/a.distcp", "other");
   CHECK(error_id([&] { write_text(set, 0, "abc"); }) == "output_swapped");
   CHECK(io.text_of("dir/.out.dcpctl-partial/a.distcp") == "other");
@@ -137,8 +137,7 @@ TEST_CASE("files that were closed for want of descriptors are the same when they
 TEST_CASE("a folder moved aside by an interrupted run comes back") {
   FakeIo io;
   io.put("dir/.out.dcpctl-old/a.distcp", "older");
-  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
-        "dir/out: the output exists (got a folder that is not empty)");
+  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "dir/out: the output exists: a folder that is not empty");
   CHECK(world_of(io) == World{{"dir/out/a.distcp", "older"}});
 
   io.put("dir/.out.dcpctl-old/b.distcp", "oldest");

@@ -150,13 +150,12 @@ TEST_CASE("what lies under the output's name is refused before anything is creat
     CHECK(line == error_line([&] { check_output_free(io, out, folder, replace); }));
     return line;
   };
-  CHECK(refusal("dir/file", false, Replace::kNo) == "dir/file: the output exists (got a file)");
-  CHECK(refusal("dir/file", true, Replace::kYes) == "dir/file: the output exists (got a file)");
-  CHECK(refusal("dir/folder", false, Replace::kYes) == "dir/folder: the output exists (got a folder)");
-  CHECK(refusal("dir/folder/", true, Replace::kNo) == "dir/folder: the output exists (got a folder that is not empty)");
-  CHECK(error_line([&] { FileSet(io, "none/out", {}, {}); }) == "none/out: cannot be created (got no folder 'none')");
-  CHECK(error_line([&] { FileSet(io, "dir/file/out", {}, {}); }) ==
-        "dir/file/out: cannot be created (got no folder but a file at 'dir/file')");
+  CHECK(refusal("dir/file", false, Replace::kNo) == "dir/file: the output exists: a file");
+  CHECK(refusal("dir/file", true, Replace::kYes) == "dir/file: the output exists: a file");
+  CHECK(refusal("dir/folder", false, Replace::kYes) == "dir/folder: the output exists: a folder");
+  CHECK(refusal("dir/folder/", true, Replace::kNo) == "dir/folder: the output exists: a folder that is not empty");
+  CHECK(error_line([&] { FileSet(io, "none/out", {}, {}); }) == "none/out: cannot be created: no folder 'none'");
+  CHECK(error_line([&] { FileSet(io, "dir/file/out", {}, {}); }) == "dir/file/out: cannot be created: no folder but a file at 'dir/file'");
   CHECK(io.calls(IoOp::kCreate) == 0);
 
   const auto hint = [&](bool folder, Replace replace) -> std::string {
@@ -253,7 +252,7 @@ TEST_CASE("what cannot be put in place puts the old folder back") {
   FakeIo io;
   kCases[3].set_up(io);
   io.fail_at(IoOp::kRename, 1, ProblemId::io_rename);
-  CHECK(error_line([&] { kCases[3].run(io); }) == "dir/.out.dcpctl-partial: cannot be renamed (got scripted fault)");
+  CHECK(error_line([&] { kCases[3].run(io); }) == "dir/.out.dcpctl-partial: cannot be renamed: scripted fault");
   CHECK(world_of(io) == kCases[3].before);
 }
 
@@ -269,7 +268,7 @@ TEST_CASE("space is looked at first, and may run out all the same") {
     if (op == IoOp::kAllocate && k == 2) io.capacity_bytes = 6;  // others write as well
   };
   CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
-        "dir/.out.dcpctl-partial/.metadata: not enough space (got No space left on device)");
+        "dir/.out.dcpctl-partial/.metadata: not enough space: No space left on device");
   CHECK(world_of(io) == kBeside);
 }
 
@@ -293,10 +292,10 @@ TEST_CASE("where an output cannot be made as it is made here, nothing is begun")
   for (const Case& c : kCases) {
     INFO(c.name);
     CHECK(line({.writes_anywhere = false}, c) ==
-          "dir/out: the output cannot be written there (got files there can only be written from front to back)");
+          "dir/out: the output cannot be written there: files there can only be written from front to back");
     const bool replaces = !c.options.folder && c.options.replace == Replace::kYes;
     CHECK(line({.replaces_atomically = false}, c) ==
-          (replaces ? "dir/out: the output cannot be written there (got a file there cannot be replaced in one step)" : "no error"));
+          (replaces ? "dir/out: the output cannot be written there: a file there cannot be replaced in one step" : "no error"));
   }
 }
 

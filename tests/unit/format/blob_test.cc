@@ -52,7 +52,7 @@ TEST_CASE("byte items that cannot be read") {
   CHECK(blob_error("") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
   CHECK(blob_error(PlainZip().add("r/a.npy", "x").finish()) == "item_no_record: x.distcp > version: the item lacks a record");
   CHECK(blob_error(PlainZip().add("r/data.pkl", "N.").add("r/data/0", "x", 0, 12).add("r/version", "3").finish()) ==
-        "item_compressed: x.distcp > data/0 @ 0x2a: a record of the item is compressed in a way that torch does not read (got method 12)");
+        "item_compressed: x.distcp > data/0 @ 0x2a: a record of the item is compressed in a way that torch does not read: method 12");
   std::string damaged = real_item("number");
   patch(damaged, position(damaged, "K\x07"), "K\x08");
   CHECK(blob_error(damaged) == "crc_mismatch: x.distcp > data.pkl @ 0x40: the CRC of a record does not match its bytes");

@@ -172,18 +172,18 @@ TEST_CASE("version and byte order") {
   CHECK(error(ItemText{.version = "11"}).ends_with(what + " (got 11, expected 1 to 10)"));
   CHECK(error(ItemText{.version = "0"}).ends_with(what + " (got 0, expected 1 to 10)"));
   CHECK(error(ItemText{.version = "three"}).ends_with(what + " (got three, expected 1 to 10)"));
-  CHECK(error(ItemText{.version = std::string(17, '3')}).ends_with(what + " (got 17 bytes)"));
+  CHECK(error(ItemText{.version = std::string(17, '3')}).ends_with(what + ": 17 bytes"));
   CHECK(error(ItemText{.byteorder = "middle"}).ends_with("the item's byte order is unknown (got middle, expected little or big)"));
-  CHECK(error(ItemText{.byteorder = std::string(17, 'l')}).ends_with("the item's byte order is unknown (got 17 bytes)"));
+  CHECK(error(ItemText{.byteorder = std::string(17, 'l')}).ends_with("the item's byte order is unknown: 17 bytes"));
 }
 
 TEST_CASE("records that are missing, compressed or short") {
   CHECK(error(ItemText{.key = "1"}) == "item_no_record: x.distcp > data/0: the item lacks a record");
   CHECK(error(PlainZip().add("a/version", "3").finish()) == "item_no_record: x.distcp > data.pkl: the item lacks a record");
   CHECK(error(PlainZip().add("a/version", "3").add("a/data.pkl", "x", 0, 9).finish()) ==
-        "item_compressed: x.distcp > data.pkl @ 0x28: a record of the item is compressed in a way that torch does not read (got method 9)");
+        "item_compressed: x.distcp > data.pkl @ 0x28: a record of the item is compressed in a way that torch does not read: method 9");
   CHECK(error(PlainZip().add("a/version", "3", 0, 12).finish()) ==
-        "item_compressed: x.distcp > version @ 0x0: a record of the item is compressed in a way that torch does not read (got method 12)");
+        "item_compressed: x.distcp > version @ 0x0: a record of the item is compressed in a way that torch does not read: method 12");
   CHECK(error(ItemText{.payload = std::string(23, 'p')})
             .ends_with("the storage's record is shorter than the storage (got 23 bytes, expected 24)"));
   CHECK(error(ItemText{.payload = std::string(25, 'p')})
@@ -259,7 +259,7 @@ TEST_CASE("storages") {
   CHECK(error(TensorText{.type = kUntyped}) == wrong + "(got an untyped storage, expected a typed one)");
   CHECK(error(TensorText{.count = ""}) == wrong + "(got a tuple of 4, expected ('storage', class, key, location, count))");
   CHECK(error(TensorText{.type = py_global("torch", "NoStorage")}) ==
-        "item_unknown_dtype: " + kPickle + "the item's element type is unknown (got torch.NoStorage)");
+        "item_unknown_dtype: " + kPickle + "the item's element type is unknown: torch.NoStorage");
   const std::string no_id = py_call(py_global("torch._utils", "_rebuild_tensor_v2"), "NK\x01))\x89N");
   CHECK(error(ItemText{.pickle = no_id + "."}) == wrong + "(got None, expected a persistent id)");
 }
@@ -270,9 +270,9 @@ TEST_CASE("calls with other arguments") {
   CHECK(error(TensorText{.function = kV3}) == wrong + "(got a tuple of 6, expected a tuple of 7 or 8 arguments)");
   CHECK(error(TensorText{.function = kV3, .rest = "N"}) == wrong + "(got None, expected a dtype)");
   CHECK(error(TensorText{.function = kV3, .rest = py_global("torch", "int4")}) ==
-        "item_unknown_dtype: " + kPickle + "the item's element type is unknown (got torch.int4)");
+        "item_unknown_dtype: " + kPickle + "the item's element type is unknown: torch.int4");
   CHECK(error(TensorText{.rest = ")"}) == wrong + "(got a tuple of 0, expected a dict of flags)");
-  CHECK(error(TensorText{.rest = "}(" + py_text("conj") + "\x88u"}) == wrong + "(got conj of float32)");
+  CHECK(error(TensorText{.rest = "}(" + py_text("conj") + "\x88u"}) == wrong + ": conj of float32");
   CHECK(error(TensorText{.rest = "}(" + py_text("neg") + "Nu"}) == wrong + "(got None, expected a flag that is true or false)");
   CHECK(error(TensorText{.rest = "}(" + py_text("sparse") + "\x88u"}) == wrong + "(got text 'sparse', expected the flags conj and neg)");
 }

@@ -55,7 +55,7 @@ struct TwoRanks {
   MadeChunk& b(unsigned r) { return rank[r].tensors[1].chunks[0]; }
 };
 
-const std::string kDiffer = "two ranks wrote different values for one key (got a value different from that in ckpt/__0_0.distcp)";
+const std::string kDiffer = "two ranks wrote different values for one key: a value different from that in ckpt/__0_0.distcp";
 
 }  // namespace
 
@@ -147,12 +147,11 @@ TEST_CASE("ranks that describe a key differently") {
     CHECK(opened->findings.size() == 1);
     return to_line(opened->findings.at(0));
   };
-  const std::string differently = "two ranks describe a key differently (got ";
-  CHECK(says([](MadeCheckpoint& m) { m.tensors[1].dtype = DType::float16; }) ==
-        "ckpt: tensor 'b': " + differently + "float32 and float16)");
-  CHECK(says([](MadeCheckpoint& m) { m.tensors[0].dims = {5, 2}; }) == "ckpt: tensor 'w': " + differently + "two shapes)");
+  const std::string differently = "two ranks describe a key differently: ";
+  CHECK(says([](MadeCheckpoint& m) { m.tensors[1].dtype = DType::float16; }) == "ckpt: tensor 'b': " + differently + "float32 and float16");
+  CHECK(says([](MadeCheckpoint& m) { m.tensors[0].dims = {5, 2}; }) == "ckpt: tensor 'w': " + differently + "two shapes");
   CHECK(says([](MadeCheckpoint& m) {
           m.blobs[0].key = "b";
           m.tensors.pop_back();
-        }) == "ckpt: tensor 'b': " + differently + "a tensor on one rank, an object on another)");
+        }) == "ckpt: tensor 'b': " + differently + "a tensor on one rank, an object on another");
 }

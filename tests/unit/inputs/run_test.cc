@@ -70,9 +70,9 @@ TEST_CASE("a pattern's group is the number") {
   for (const char* name : {"e1-s30", "e2-s20", "other-5"}) io.put(std::string("run/") + name + "/.metadata", "x");
   CHECK(steps(io, "e(\\d+)-s") == Lines{"1 e1-s30", "2 e2-s20"});
   CHECK(steps(io, "^e.-s([a-z]+)$").empty());  // matches nothing
-  const std::string expected = ", expected a regular expression with one group, for the step's number)";
-  CHECK(error_line([&] { find_run(io, "run", "e\\d+"); }) == "the command line is wrong (got pattern 'e\\d+'" + expected);
-  CHECK(error_line([&] { find_run(io, "run", "(e"); }) == "the command line is wrong (got pattern '(e'" + expected);
+  const std::string expected = ", expected a regular expression with one group, for the step's number";
+  CHECK(error_line([&] { find_run(io, "run", "e\\d+"); }) == "got pattern 'e\\d+'" + expected);
+  CHECK(error_line([&] { find_run(io, "run", "(e"); }) == "got pattern '(e'" + expected);
 }
 
 TEST_CASE("latest is the newest complete step, and what is newer is named") {
@@ -192,7 +192,7 @@ TEST_CASE("a step by its number, whole or not") {
   CHECK(found(io, "3") == "run/step-3");
   CHECK(found(io, "0003") == "run/step-3");
   CHECK(error_line([&] { found(io, "2"); }) == "run: the run has no such step (got 2, expected one of 1, 3)");
-  CHECK(error_line([&] { found(io, "newest"); }) == "the command line is wrong (got step newest, expected a number or 'latest')");
+  CHECK(error_line([&] { found(io, "newest"); }) == "got step newest, expected a number or 'latest'");
   std::vector<Step> broken;
   CHECK(error_id([&] { find_step(io, {"nowhere", "1", ""}, {}, broken); }) == "no_such_path");
   FakeIo none;

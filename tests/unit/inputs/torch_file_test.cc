@@ -87,8 +87,7 @@ TEST_CASE("dicts that contain themselves, keys that collide, too many leaves") {
   const OpenedCatalog opened = read_checkpoint(io, "m.pt", {});
   CHECK(keys(opened.catalog) == "a.b a.b#2");
   REQUIRE(opened.findings.size() == 1);
-  CHECK(to_line(opened.findings[0]) ==
-        "m.pt: object 'a.b': two paths of the state dict result in the same key (got here the second is a.b#2)");
+  CHECK(to_line(opened.findings[0]) == "m.pt: object 'a.b': two paths of the state dict result in the same key: here the second is a.b#2");
   // Each dict holds the one before twice: 2^40 leaves.
   Made many;
   many.dict().key("x").number(1).end_dict().out.put();

@@ -270,5 +270,5 @@ TEST_CASE("of a decoded stream both ends are kept") {
 TEST_CASE("a read that fails ends it") {
   Checkpoint c(checkpoint_of({tensor("a", {10}), tensor("b", {100000})}));
   c.io.fail_at(dcp::test::Op::kRead, reads(c.io) + 1, ProblemId::io_read);
-  CHECK(c.refusal() == "ckpt/__0_0.distcp: cannot be read (got scripted fault)");
+  CHECK(c.refusal() == "ckpt/__0_0.distcp: cannot be read: scripted fault");
 }

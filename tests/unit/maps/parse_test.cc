@@ -190,7 +190,7 @@ TEST_CASE("both sides of a line hold the same parts") {
 
 TEST_CASE("no two lines have a name in common") {
   CHECK(said("a.{x}.w = b.{x}.w\na.{y}.w = c.{y}.w") ==
-        "a.map:2:1: two lines could match the same key (got a.{y}.w on the left, and a.{x}.w in line 1)");
+        "a.map:2:1: two lines could match the same key: a.{y}.w on the left, and a.{x}.w in line 1");
   CHECK(where("a.{x}.w = b.{x}.w\na.3.w = c") == "map_lines_overlap 2:1");
   CHECK(where("a.{x}.w = b.{x}.w\na.03.w = c") == "fine");  // no index is written so
   CHECK(where("b.{x} = a.{x}\nc.{x} = a.{x}") == "map_lines_overlap 2:9");

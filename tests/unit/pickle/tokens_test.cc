@@ -76,12 +76,12 @@ TEST_CASE("messages") {
         "p @ 0x0: the pickle ends inside an opcode (got 1 bytes left, expected 3 for SHORT_BINUNICODE)");
   CHECK(refusal("J12") == "p @ 0x0: the pickle ends inside an opcode (got 3 bytes left, expected 5 for BININT)");
   CHECK(refusal("cmodule\nname") == "p @ 0x0: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)");
-  CHECK(refusal("\xff") == "p @ 0x0: not a pickle opcode (got 0xff)");
-  CHECK(refusal("I1\n") == "p @ 0x0: a pickle opcode that torch does not write by default (got INT)");
-  CHECK(refusal("\x97") == "p @ 0x0: a pickle opcode that torch does not write by default (got NEXT_BUFFER)");
-  CHECK(refusal("\x82\x01") == "p @ 0x0: a pickle opcode that torch does not write by default (got EXT1)");
-  CHECK(refusal(op(Op::LONG4) + le(int32_t{-1})) == "p @ 0x0: a length in the pickle is negative (got -1)");
-  CHECK(refusal("T" + le(int32_t{INT32_MIN})) == "p @ 0x0: a length in the pickle is negative (got -2147483648)");
+  CHECK(refusal("\xff") == "p @ 0x0: not a pickle opcode: 0xff");
+  CHECK(refusal("I1\n") == "p @ 0x0: a pickle opcode that torch does not write by default: INT");
+  CHECK(refusal("\x97") == "p @ 0x0: a pickle opcode that torch does not write by default: NEXT_BUFFER");
+  CHECK(refusal("\x82\x01") == "p @ 0x0: a pickle opcode that torch does not write by default: EXT1");
+  CHECK(refusal(op(Op::LONG4) + le(int32_t{-1})) == "p @ 0x0: a length in the pickle is negative: -1");
+  CHECK(refusal("T" + le(int32_t{INT32_MIN})) == "p @ 0x0: a length in the pickle is negative: -2147483648");
   CHECK(refusal(op(Op::FRAME) + le(uint64_t{2}) + "N") ==
         "p @ 0x0: a pickle frame is longer than the rest of the pickle (got 2 bytes, expected at most 1)");
 }
@@ -100,7 +100,7 @@ TEST_CASE("the place counts from where the pickle lies in its file") {
   Token t;
   reader.next(t);
   reader.next(t);
-  CHECK(error_line([&] { reader.next(t); }) == "f @ 0x102: not a pickle opcode (got 0xff)");
+  CHECK(error_line([&] { reader.next(t); }) == "f @ 0x102: not a pickle opcode: 0xff");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST_CASE("an opaque tensor is spliced in, if it is whole") {
   q.chunks.push_back(quantized_chunk(rng, 9));
   q.chunks[1].offsets = {9};
   CHECK(error_line([&] { torch_plan(checkpoint_of({q})); }) ==
-        "ckpt: tensor 'q': a tensor that is not plain (quantized or a subclass) is cut into several chunks (got 2 chunks)");
+        "ckpt: tensor 'q': a tensor that is not plain (quantized or a subclass) is cut into several chunks: 2 chunks");
 }
 
 TEST_CASE("byte items in big-endian order are refused only if they hold tensors") {

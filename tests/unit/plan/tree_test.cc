@@ -66,7 +66,7 @@ TEST_CASE("paths that contradict each other") {
 
 TEST_CASE("two keys of one path") {
   CHECK(refusal({{"a", "x"}, {"a", "x"}}) ==
-        "ckpt: object 'k1': two keys have the same name in the output (got 'k1', which is also the name of 'k0')");
+        "ckpt: object 'k1': two keys have the same name in the output: 'k1', which is also the name of 'k0'");
   CHECK(error_id([&] { tree_of({{"l", "#3"}, {"l", "#3"}}); }) == "keys_collide");
 }
 

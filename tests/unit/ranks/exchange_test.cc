@@ -187,7 +187,7 @@ TEST_CASE("A buffer outlives its batch while a message may still arrive in it") 
     }
   });
   CHECK(said == std::vector<std::string>(3, "no error"));
-  CHECK(refused == "rank 2: a rank is gone or cannot be reached (got gone)");
+  CHECK(refused == "rank 2: a rank is gone or cannot be reached: gone");
 }
 
 TEST_CASE("What another rank decodes is no more than belongs there") {

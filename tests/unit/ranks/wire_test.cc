@@ -42,8 +42,7 @@ TEST_CASE("A problem that there is not is refused, whatever its number") {
   for (const auto& [at, value] : {std::pair<size_t, int>{1, 0x7F}, {1, 0xFF}, {2, 4}, {2, 0xFF}}) {  // of the id, and the severity
     std::vector<std::byte> bytes = WireWriter(out).take();
     bytes[at] = static_cast<std::byte>(value);
-    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) ==
-          "internal error (got a message between ranks that says what cannot be)");
+    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) == "internal error: a message between ranks that says what cannot be");
   }
 }
 

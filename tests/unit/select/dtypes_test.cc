@@ -190,7 +190,7 @@ TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
       const Catalog c = catalog_with({{"w", f8}, {std::string("w") + ending}});
       const std::string name(facts_of(f8).name);
       CHECK(refusal(c, {.dtypes = to(DType::bfloat16)}) ==
-            "ckpt: tensor 'w': a float8 tensor that has a scale is not cast (got " + name + " with its scale 'w" + ending + "')");
+            "ckpt: tensor 'w': a float8 tensor that has a scale is not cast: " + name + " with its scale 'w" + ending + "'");
       CHECK(chosen(c, {.dtypes = raw(to(DType::bfloat16))})[0] == "w: bfloat16");
       CHECK(chosen(c, {.dtypes = {.dtype = DType::bfloat16, .rules = {{"w", kKeep}}}})[0] == "w: " + name);
       CHECK(chosen(c, {.dtypes = to(f8)})[0] == "w: " + name);  // nothing to cast
@@ -208,7 +208,7 @@ TEST_CASE("quantized tensors stay, and a rule cannot cast them") {
   const Catalog c = catalog_with({{"q", DType::qint8}, {"w"}});
   CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) == Lines{"q: qint8", "w: bfloat16"});
   CHECK(error_line([&] { select_keys(c, {.dtypes = by({{"q", DType::float32}})}); }) ==
-        "ckpt: tensor 'q': only plain tensors can be cast (got qint8)");
+        "ckpt: tensor 'q': only plain tensors can be cast: qint8");
   CHECK(chosen(c, {.dtypes = by({{"q", kKeep}, {"*", DType::float16}})}) == Lines{"q: qint8", "w: float16"});
 }
 

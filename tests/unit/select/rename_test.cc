@@ -58,7 +58,7 @@ TEST_CASE("steps that a new name keeps stay steps") {
 TEST_CASE("cleaned names keep their nesting") {
   CHECK(names({{"model", "_orig_mod.w"}, {"model", "b"}}, {.clean_fqns = true}) == Lines{"model.w = model/w", "model.b = model/b"});
   CHECK(error_line([] { names({{"model", "_orig_mod.w"}, {"model", "w"}}, {.clean_fqns = true}); }) ==
-        "ckpt: tensor 'model.w': two keys have the same name in the output (got 'model.w', which is also the name of 'model._orig_mod.w')");
+        "ckpt: tensor 'model.w': two keys have the same name in the output: 'model.w', which is also the name of 'model._orig_mod.w'");
 }
 
 TEST_CASE("regular expressions, one after the other, then the map of whole names") {
@@ -75,7 +75,7 @@ TEST_CASE("regular expressions, one after the other, then the map of whole names
 
 TEST_CASE("names that a rename makes equal") {
   CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) ==
-        "ckpt: tensor 'a2': two keys have the same name in the output (got 'a', which is also the name of 'a1')");
+        "ckpt: tensor 'a2': two keys have the same name in the output: 'a', which is also the name of 'a1'");
 }
 
 TEST_CASE("a root that is put above all") {
@@ -116,5 +116,5 @@ TEST_CASE("names and rules without effect are told, and a key counts once howeve
   CHECK(s.unmatched == std::vector<UnmatchedRule>{{"exclude", "nobody*"}, {"rename", "q=>z"}});
   CHECK(s.unmapped == Lines{"none"});
   CHECK(error_line([&] { select_keys(catalog, {.renames = {{"(w)", "\\2"}}}); }) ==
-        "the command line is wrong (got rename '(w)=>\\2', expected a replacement that names groups 1 to 1)");
+        "got rename '(w)=>\\2', expected a replacement that names groups 1 to 1");
 }
