@@ -5,6 +5,7 @@
 
 #include "base/file_names.h"
 #include "base/problem.h"
+#include "catalog/data_files.h"
 #include "catalog/kind.h"
 #include "files/claim.h"
 
@@ -16,7 +17,8 @@ namespace {
 int phase_of(std::string_view name, bool is_models) {
   const FileRole role = role_of(name);
   if (role == (is_models ? FileRole::kModel : FileRole::kVital)) return 0;
-  return role == (is_models ? FileRole::kIndex : FileRole::kData) ? 2 : 1;
+  if (role != (is_models ? FileRole::kIndex : FileRole::kData)) return 1;
+  return !is_models && rank_of_file(name) == 0u ? 3 : 2;
 }
 
 bool is_part(const std::vector<std::string>& names) {
@@ -31,7 +33,7 @@ RemovalOrder order_of(std::vector<std::string> names) {
   RemovalOrder order = removal_order(names);
   if (order.names.size() == names.size()) return order;
   const size_t all = names.size();
-  return {.names = std::move(names), .metadata = all};
+  return {.names = std::move(names), .metadata = all, .rank_0 = all};
 }
 
 struct Folder {
@@ -81,7 +83,11 @@ class StepTree {
       io_.sync_folder(folders_[*part].handle.get());
     }
     for (const size_t f : others) remove_files(f, 0, orders[f].names.size());
-    for (const size_t f : parts) remove_files(f, orders[f].metadata, orders[f].names.size());
+    for (const size_t f : parts) {
+      remove_files(f, orders[f].metadata, orders[f].rank_0);
+      if (orders[f].rank_0 > orders[f].metadata) io_.sync_folder(folders_[f].handle.get());
+      remove_files(f, orders[f].rank_0, orders[f].names.size());
+    }
     for (size_t f = folders_.size(); f-- > 0;)
       if (is_named(io_, folders_[f].around, folders_[f].name, io_.facts(folders_[f].handle.get())))
         io_.remove_folder(folders_[f].around, folders_[f].name);
@@ -147,8 +153,11 @@ RemovalOrder removal_order(std::vector<std::string> names) {
   if (is_models && count(FileRole::kModel) > 1 && count(FileRole::kIndex) == 0) return {};
   const auto phase = [&](const std::string& n) { return phase_of(n, is_models); };
   std::ranges::sort(names, {}, [&](const std::string& n) { return std::pair(phase(n), std::string_view(n)); });
-  const auto first = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });
-  return {.names = std::move(names), .metadata = static_cast<size_t>(first)};
+  const auto before = [&](int end) {
+    return static_cast<size_t>(std::ranges::count_if(names, [&](const std::string& n) { return phase(n) < end; }));
+  };
+  const size_t metadata = before(1), rank_0 = before(3);
+  return {.names = std::move(names), .metadata = metadata, .rank_0 = rank_0};
 }
 
 std::optional<size_t> first_to_break(const FolderNames& folders) {

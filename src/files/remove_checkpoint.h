@@ -26,11 +26,11 @@ bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder);
 // Whether a file of this name is removed together with the checkpoint in its folder.
 bool is_checkpoint_file(std::string_view name);
 
-// Files in order of removal; those before position `metadata` must be gone first. Empty: no order leaves a folder that is recognizably
-// incomplete.
+// Files in order of removal. Those before position `metadata` must be gone first, and those from `rank_0` on go last: without them, the rest
+// could be one node's part of a save. Empty: no order leaves a folder that is recognizably incomplete.
 struct RemovalOrder {
   std::vector<std::string> names;
-  size_t metadata = 0;
+  size_t metadata = 0, rank_0 = 0;
 };
 RemovalOrder removal_order(std::vector<std::string> names);
 

@@ -123,7 +123,7 @@ def paths(both):
     for words in [[], ["--json"], ["--pattern", "step-(.*)"]]:
         both.same("list", "run@", *words)
     both.same("list", "run@", "--latest")
-    both.same("inspect", "run@", exit=3)
+    both.same("inspect", "run@")
     both.same("inspect", "none@", exit=3)
     both.same("inspect", "none/.metadata@", exit=3)
     both.same("inspect", "layout.json@", exit=3)

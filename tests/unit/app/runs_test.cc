@@ -215,9 +215,9 @@ TEST_CASE("what makes a folder a checkpoint goes first and is gone for good befo
   Lines changes;
   for (const std::string& line : f.io.log)
     if (line.starts_with("remove") || line.starts_with("sync")) changes.push_back(line);
-  CHECK(changes == Lines{"remove_file /run/step-1/.metadata", "sync_folder /run/step-1", "remove_file /run/step-1/__0_0.distcp",
-                         "remove_file /run/step-1/__1_0.distcp", "remove_folder /run/step-1", "remove_file /run/.step-1.dcpctl-lock",
-                         "sync_folder /run"});
+  CHECK(changes == Lines{"remove_file /run/step-1/.metadata", "sync_folder /run/step-1", "remove_file /run/step-1/__1_0.distcp",
+                         "sync_folder /run/step-1", "remove_file /run/step-1/__0_0.distcp", "remove_folder /run/step-1",
+                         "remove_file /run/.step-1.dcpctl-lock", "sync_folder /run"});
   CHECK(result.freed == result.to_free());
   CHECK(result.freed > 3000);
   CHECK_FALSE(f.io.exists("/run/step-1"));
@@ -295,6 +295,7 @@ TEST_CASE("the order in which files go depends on what makes them a checkpoint")
     return text;
   };
   CHECK(order({"__0_0.distcp", ".metadata", "config.json"}) == "1: .metadata config.json __0_0.distcp");
+  CHECK(order({"__0_0.distcp", "__1_0.distcp", ".metadata"}) == "1: .metadata __1_0.distcp __0_0.distcp");
   CHECK(order({"__1.metadata", "__0.metadata", "__0_0.distcp"}) == "2: __0.metadata __1.metadata __0_0.distcp");
   CHECK(order({"model-1.safetensors", "model.safetensors.index.json", "model-2.safetensors"}) ==
         "2: model-1.safetensors model-2.safetensors model.safetensors.index.json");

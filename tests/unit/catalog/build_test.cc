@@ -144,7 +144,7 @@ TEST_CASE("metadata that contradicts itself") {
         }).starts_with("ckpt: tensor 'w': a size overflows 64 bits"));
   CHECK(refusal([](MetadataContent& c) {
           c.ints[c.chunks[1].offsets_at + 1] = INT64_MAX;
-        }).starts_with("ckpt: tensor 'w': a size overflows 64 bits (got dim 1:"));
+        }).starts_with("ckpt: tensor 'w': a size overflows 64 bits: dim 1:"));
   CHECK(refusal([](MetadataContent& c) { c.storage[0].offset = UINT64_MAX; }).starts_with("ckpt: tensor 'w': a size overflows 64 bits"));
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("what a remedy expects is put around what the problem expects") {
 TEST_CASE("a setting is named as an option, a working file by the output's name") {
   CHECK(option_of("prefer_rank") == "--prefer-rank");
   Problem p = make_problem(ProblemId::usage, {.setting = "prefer_rank"}, "9");
-  CHECK(to_line(worded(p)).ends_with(": --prefer-rank 9"));
+  CHECK(to_line(worded(p)).ends_with("--prefer-rank 9"));
   CHECK(worded(make_problem(ProblemId::io_write, {.path = "dir/.out.pt.dcpctl-partial"})).place.path == "dir/out.pt");
   CHECK(worded(make_problem(ProblemId::io_write, {.path = "out/.dcpctl-lock"})).place.path == "out");
   CHECK(worded(make_problem(ProblemId::short_file, {.path = ".a.dcpctl-partial"})).place.path == ".a.dcpctl-partial");  // an input

@@ -39,7 +39,7 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
     CHECK(io.open_handles() == 0);
     return line;
   };
-  const std::string says = ": has the name of a working file of the output, and was not left by an interrupted dcpctl of this user ";
+  const std::string says = ": has the name of a working file of the output, and was not left by an interrupted dcpctl of this user";
   const auto foreign = [](const std::string& path) {
     return [path](FakeIo& io) {
       io.put(path, "x");
@@ -47,24 +47,24 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
     };
   };
   CHECK(refusal(foreign("dir/.out.dcpctl-partial")) ==
-        "dir/.out.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
+        "dir/.out.dcpctl-partial" + says + " (got a file of user 7, expected a file of user 1000)");
   CHECK(refusal(foreign("dir/out/.a.distcp.dcpctl-partial"), true) ==
-        "dir/out/.a.distcp.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
+        "dir/out/.a.distcp.dcpctl-partial" + says + " (got a file of user 7, expected a file of user 1000)");
   CHECK(refusal(foreign("dir/.out.dcpctl-partial/a.distcp")) ==
-        "dir/.out.dcpctl-partial/a.distcp" + says + "(got a file of user 7, expected a file of user 1000)");
+        "dir/.out.dcpctl-partial/a.distcp" + says + " (got a file of user 7, expected a file of user 1000)");
   CHECK(refusal([](FakeIo& io) {
           io.put("dir/.out.dcpctl-partial/a.distcp", "x");
           io.give_to("dir/.out.dcpctl-partial", 7);
-        }) == "dir/.out.dcpctl-partial" + says + "(got a folder of user 7, expected a folder of user 1000)");
+        }) == "dir/.out.dcpctl-partial" + says + " (got a folder of user 7, expected a folder of user 1000)");
   CHECK(refusal([](FakeIo& io) {
           io.put("dir/.out.dcpctl-partial/a.distcp", "x");
           io.put("dir/.out.dcpctl-partial/b/a.distcp", "x");
-        }) == "dir/.out.dcpctl-partial/b" + says + "(got a folder of user 1000, expected a file of user 1000)");
+        }) == "dir/.out.dcpctl-partial/b" + says + " (got a folder of user 1000, expected a file of user 1000)");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-partial/thesis.tex", "x"); }) ==
         "dir/.out.dcpctl-partial/thesis.tex" + says + ": a file that is not part of a checkpoint");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-lock", "mine"); }) ==
-        "dir/.out.dcpctl-lock" + says + "(got a file of 4 bytes, expected an empty file)");
-  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-old", "x"); }) == "dir/.out.dcpctl-old" + says + "(expected a folder)");
+        "dir/.out.dcpctl-lock" + says + " (got a file of 4 bytes, expected an empty file)");
+  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-old", "x"); }) == "dir/.out.dcpctl-old" + says + " (expected a folder)");
 }
 
 TEST_CASE("a leftover that becomes another folder while it is cleared: nothing in that one is touched") {

@@ -110,7 +110,7 @@ TEST_CASE("JSON that is none") {
 }
 
 TEST_CASE("JSON that describes no tensors") {
-  const std::string wrong = "the header does not describe tensors ";
+  const std::string wrong = "the header does not describe tensors";
   CHECK(json_error("{\"a\":1}") == "safetensors_bad_header: x: " + wrong + ": a value at 'a'");
   CHECK(json_error("{\"a\":[]}").starts_with("safetensors_bad_header: x: "));
   CHECK(json_error("{\"a\":{\"data_offsets\":[0,1]}}", 1) == "safetensors_bad_header: x: tensor 'a': " + wrong + ": no dtype");
@@ -165,10 +165,10 @@ TEST_CASE("names given twice") {
 }
 
 TEST_CASE("ranges") {
-  const std::string wrong = "safetensors_bad_range: x: tensor 'a': a tensor's byte range does not match its shape ";
-  CHECK(json_error(one("F32", "[2]", "[0,4]"), 4) == wrong + "(got data_offsets [0, 4], expected 8 bytes)");
-  CHECK(json_error(one("F32", "[2]", "[8,0]"), 8) == wrong + "(got data_offsets [8, 0], expected 8 bytes)");
-  CHECK(json_error(one("F32", "[2]", "[8]"), 8) == wrong + "(got data_offsets [8], expected 8 bytes)");
+  const std::string wrong = "safetensors_bad_range: x: tensor 'a': a tensor's byte range does not match its shape";
+  CHECK(json_error(one("F32", "[2]", "[0,4]"), 4) == wrong + " (got data_offsets [0, 4], expected 8 bytes)");
+  CHECK(json_error(one("F32", "[2]", "[8,0]"), 8) == wrong + " (got data_offsets [8, 0], expected 8 bytes)");
+  CHECK(json_error(one("F32", "[2]", "[8]"), 8) == wrong + " (got data_offsets [8], expected 8 bytes)");
   const std::string hole = "the tensors' bytes are not contiguous up to the end of the file ";
   CHECK(json_error(one("U8", "[2]", "[1,3]"), 3) == "safetensors_hole: x @ 0x3e: tensor 'a': " + hole + "(got a start at 62, expected 61)");
   CHECK(json_error(one("U8", "[2]", "[0,2]"), 3) == "safetensors_hole: x: " + hole + "(got a file of 64 bytes, expected 63)");

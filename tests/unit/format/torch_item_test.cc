@@ -208,12 +208,12 @@ TEST_CASE("a pickle over the limit is not read") {
 }
 
 TEST_CASE("shapes") {
-  const std::string wrong = "item_bad_shape: " + kPickle + "the tensor's sizes and strides are impossible ";
-  CHECK(error(TensorText{.strides = py_tuple(py_int(1))}) == wrong + "(got 1 strides, expected 2)");
-  CHECK(error(TensorText{.sizes = py_tuple(py_int(-1) + py_int(3))}) == wrong + "(got -1, expected sizes)");
-  CHECK(error(TensorText{.strides = py_tuple(py_int(-3) + py_int(1))}) == wrong + "(got -3, expected strides)");
-  CHECK(error(TensorText{.offset = py_int(-1)}) == wrong + "(got -1, expected an offset)");
-  CHECK(error(TensorText{.sizes = py_tuple("NN")}) == wrong + "(got None, expected sizes)");
+  const std::string wrong = "item_bad_shape: " + kPickle + "the tensor's sizes and strides are impossible";
+  CHECK(error(TensorText{.strides = py_tuple(py_int(1))}) == wrong + " (got 1 strides, expected 2)");
+  CHECK(error(TensorText{.sizes = py_tuple(py_int(-1) + py_int(3))}) == wrong + " (got -1, expected sizes)");
+  CHECK(error(TensorText{.strides = py_tuple(py_int(-3) + py_int(1))}) == wrong + " (got -3, expected strides)");
+  CHECK(error(TensorText{.offset = py_int(-1)}) == wrong + " (got -1, expected an offset)");
+  CHECK(error(TensorText{.sizes = py_tuple("NN")}) == wrong + " (got None, expected sizes)");
   CHECK(error(TensorText{.sizes = "N"}) ==
         "item_bad_tensor: " + kPickle + "the item describes its tensor in a way torch does not (got None, expected a tuple of sizes)");
   std::string many;
@@ -223,12 +223,12 @@ TEST_CASE("shapes") {
 }
 
 TEST_CASE("tensors that reach outside their storage") {
-  const std::string wrong = "item_outside_storage: " + kPickle + "the tensor reaches outside its storage ";
-  CHECK(error(TensorText{.count = py_int(5)}) == wrong + "(got element 5, expected less than 5)");
-  CHECK(error(TensorText{.offset = py_int(1)}) == wrong + "(got element 6, expected less than 6)");
-  CHECK(error(TensorText{.strides = py_tuple(py_int(4) + py_int(1))}) == wrong + "(got element 6, expected less than 6)");
+  const std::string wrong = "item_outside_storage: " + kPickle + "the tensor reaches outside its storage";
+  CHECK(error(TensorText{.count = py_int(5)}) == wrong + " (got element 5, expected less than 5)");
+  CHECK(error(TensorText{.offset = py_int(1)}) == wrong + " (got element 6, expected less than 6)");
+  CHECK(error(TensorText{.strides = py_tuple(py_int(4) + py_int(1))}) == wrong + " (got element 6, expected less than 6)");
   CHECK(error(TensorText{.function = kV3, .type = kUntyped, .rest = py_global("torch", "float32")}) ==
-        wrong + "(got element 5, expected less than 1)");
+        wrong + " (got element 5, expected less than 1)");
   const std::string overflow = "number_overflow: " + kPickle;
   const std::string huge = py_int(int64_t{1} << 62);
   CHECK(error(TensorText{.sizes = py_tuple(huge + py_int(8)), .strides = py_tuple(py_int(0) + py_int(0))}).starts_with(overflow));
@@ -251,30 +251,30 @@ TEST_CASE("a tensor without elements keeps any offset and strides of the view th
 }
 
 TEST_CASE("storages") {
-  const std::string wrong = "item_bad_storage: " + kPickle + "the item describes a storage in a way torch does not ";
-  CHECK(error(TensorText{.count = "N"}) == wrong + "(got None, expected a storage's size)");
-  CHECK(error(TensorText{.count = py_int(-6)}) == wrong + "(got -6, expected a storage's size)");
-  CHECK(error(TensorText{.key = py_int(0)}) == wrong + "(got 0, expected a storage's key)");
-  CHECK(error(TensorText{.type = py_global("torch", "float32")}) == wrong + "(got an object, expected a storage class)");
-  CHECK(error(TensorText{.type = kUntyped}) == wrong + "(got an untyped storage, expected a typed one)");
-  CHECK(error(TensorText{.count = ""}) == wrong + "(got a tuple of 4, expected ('storage', class, key, location, count))");
+  const std::string wrong = "item_bad_storage: " + kPickle + "the item describes a storage in a way torch does not";
+  CHECK(error(TensorText{.count = "N"}) == wrong + " (got None, expected a storage's size)");
+  CHECK(error(TensorText{.count = py_int(-6)}) == wrong + " (got -6, expected a storage's size)");
+  CHECK(error(TensorText{.key = py_int(0)}) == wrong + " (got 0, expected a storage's key)");
+  CHECK(error(TensorText{.type = py_global("torch", "float32")}) == wrong + " (got an object, expected a storage class)");
+  CHECK(error(TensorText{.type = kUntyped}) == wrong + " (got an untyped storage, expected a typed one)");
+  CHECK(error(TensorText{.count = ""}) == wrong + " (got a tuple of 4, expected ('storage', class, key, location, count))");
   CHECK(error(TensorText{.type = py_global("torch", "NoStorage")}) ==
         "item_unknown_dtype: " + kPickle + "the item's element type is unknown: torch.NoStorage");
   const std::string no_id = py_call(py_global("torch._utils", "_rebuild_tensor_v2"), "NK\x01))\x89N");
-  CHECK(error(ItemText{.pickle = no_id + "."}) == wrong + "(got None, expected a persistent id)");
+  CHECK(error(ItemText{.pickle = no_id + "."}) == wrong + " (got None, expected a persistent id)");
 }
 
 TEST_CASE("calls with other arguments") {
-  const std::string wrong = "item_bad_tensor: " + kPickle + "the item describes its tensor in a way torch does not ";
-  CHECK(error(TensorText{.rest = "NN"}) == wrong + "(got a tuple of 8, expected a tuple of 6 or 7 arguments)");
-  CHECK(error(TensorText{.function = kV3}) == wrong + "(got a tuple of 6, expected a tuple of 7 or 8 arguments)");
-  CHECK(error(TensorText{.function = kV3, .rest = "N"}) == wrong + "(got None, expected a dtype)");
+  const std::string wrong = "item_bad_tensor: " + kPickle + "the item describes its tensor in a way torch does not";
+  CHECK(error(TensorText{.rest = "NN"}) == wrong + " (got a tuple of 8, expected a tuple of 6 or 7 arguments)");
+  CHECK(error(TensorText{.function = kV3}) == wrong + " (got a tuple of 6, expected a tuple of 7 or 8 arguments)");
+  CHECK(error(TensorText{.function = kV3, .rest = "N"}) == wrong + " (got None, expected a dtype)");
   CHECK(error(TensorText{.function = kV3, .rest = py_global("torch", "int4")}) ==
         "item_unknown_dtype: " + kPickle + "the item's element type is unknown: torch.int4");
-  CHECK(error(TensorText{.rest = ")"}) == wrong + "(got a tuple of 0, expected a dict of flags)");
+  CHECK(error(TensorText{.rest = ")"}) == wrong + " (got a tuple of 0, expected a dict of flags)");
   CHECK(error(TensorText{.rest = "}(" + py_text("conj") + "\x88u"}) == wrong + ": conj of float32");
-  CHECK(error(TensorText{.rest = "}(" + py_text("neg") + "Nu"}) == wrong + "(got None, expected a flag that is true or false)");
-  CHECK(error(TensorText{.rest = "}(" + py_text("sparse") + "\x88u"}) == wrong + "(got text 'sparse', expected the flags conj and neg)");
+  CHECK(error(TensorText{.rest = "}(" + py_text("neg") + "Nu"}) == wrong + " (got None, expected a flag that is true or false)");
+  CHECK(error(TensorText{.rest = "}(" + py_text("sparse") + "\x88u"}) == wrong + " (got text 'sparse', expected the flags conj and neg)");
 }
 
 TEST_CASE("a safetensors file is named as such") {

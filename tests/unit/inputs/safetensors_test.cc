@@ -155,8 +155,8 @@ TEST_CASE("numbers that are missing") {
   CHECK(told({"model-00001-of-00003", "model-00003-of-00003"}) ==
         Lines{"s: the files are numbered, and one is missing: no model-00002-of-00003"});
   const std::string gap = "s: a numbered file is missing: either it was never written, or data that only it held is lost ";
-  CHECK(told({"shard-00001-model-00002-of-00002", "shard-00002-model-00002-of-00002"}) == Lines{gap + ": no model-00001-of-00002"});
-  CHECK(told({"shard-00002-model-00001-of-00001"}) == Lines{gap + ": no shard-00001 beside shard-00002"});
+  CHECK(told({"shard-00001-model-00002-of-00002", "shard-00002-model-00002-of-00002"}) == Lines{gap + "(no model-00001-of-00002)"});
+  CHECK(told({"shard-00002-model-00001-of-00001"}) == Lines{gap + "(no shard-00001 beside shard-00002)"});
 }
 
 TEST_CASE("data files of a .metadata that are safetensors files") {

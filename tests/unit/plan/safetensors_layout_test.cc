@@ -120,7 +120,7 @@ TEST_CASE("tensors without a form are all named") {
         "ckpt: safetensors cannot represent some tensors: q (float32)");
   std::vector<MadeTensor> many;
   for (int i = 0; i < 23; ++i) many.push_back(whole_tensor("t" + std::to_string(i), DType::complex128, {1}));
-  CHECK(refusal(checkpoint_of(many)).ends_with("t19 (complex128) and 3 more)"));
+  CHECK(refusal(checkpoint_of(many)).ends_with("t19 (complex128) and 3 more"));
 }
 
 TEST_CASE("names that a stripped root makes equal") {
