@@ -7,7 +7,7 @@ COMMANDS = ["consolidate ckpt out.pt"]
 @case("tensor_hole")
 def a_row_in_no_chunk(c):
     """
-    dcpctl: ckpt: tensor 'model.w': tensor_hole (got [2:3, 0:3] in no chunk)
+    dcpctl: ckpt: tensor 'model.w': tensor_hole: [2:3, 0:3] in no chunk
     hint: its own
     """
     c.tensors["model.w"].chunks = [((0, 0), (2, 3)), ((3, 0), (1, 3))]
@@ -16,8 +16,8 @@ def a_row_in_no_chunk(c):
 @case("tensor_hole", "inspect ckpt", exit=1, says="findings")
 def a_row_in_no_chunk_is_a_finding(c):
     """
-    damage: ckpt: tensor 'model.w': tensor_hole (got [2:3, 0:3] in no chunk)
-    damage: ckpt: tensor 'model.w': chunk_without_item (got chunk [3:4, 0:3])
+    damage: ckpt: tensor 'model.w': tensor_hole: [2:3, 0:3] in no chunk
+    damage: ckpt: tensor 'model.w': chunk_without_item: chunk [3:4, 0:3]
     warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_without_chunk
     """
     c.tensors["model.w"].chunks = [((0, 0), (2, 3)), ((3, 0), (1, 3))]
@@ -26,7 +26,7 @@ def a_row_in_no_chunk_is_a_finding(c):
 @case("tensor_hole")
 def no_chunks_at_all(c):
     """
-    dcpctl: ckpt: tensor 'model.w': tensor_hole (got [0:4, 0:3] in no chunk)
+    dcpctl: ckpt: tensor 'model.w': tensor_hole: [0:4, 0:3] in no chunk
     hint: its own
     """
     c.tensors["model.w"].chunks = []
@@ -35,7 +35,7 @@ def no_chunks_at_all(c):
 @case("tensor_hole")
 def a_corner_in_no_chunk(c):
     """
-    dcpctl: ckpt: tensor 'model.w': tensor_hole (got [2:4, 2:3] in no chunk)
+    dcpctl: ckpt: tensor 'model.w': tensor_hole: [2:4, 2:3] in no chunk
     hint: its own
     """
     c.tensors["model.w"].chunks = [((0, 0), (2, 3)), ((2, 0), (2, 2))]
@@ -44,7 +44,7 @@ def a_corner_in_no_chunk(c):
 @case("tensor_hole")
 def a_scalar_in_no_chunk(c):
     """
-    dcpctl: ckpt: tensor 'model.b': tensor_hole (got [] in no chunk)
+    dcpctl: ckpt: tensor 'model.b': tensor_hole: [] in no chunk
     hint: its own
     """
     c.tensors["model.b"] = Tensor((), [])
@@ -53,7 +53,7 @@ def a_scalar_in_no_chunk(c):
 @case("chunks_overlap")
 def two_chunks_overlap(c):
     """
-    dcpctl: ckpt: tensor 'model.w': chunks_overlap (got [2:3, 0:3] in two chunks)
+    dcpctl: ckpt: tensor 'model.w': chunks_overlap: [2:3, 0:3] in two chunks
     hint: its own
     """
     c.tensors["model.w"].chunks = [((0, 0), (3, 3)), ((2, 0), (2, 3))]
@@ -62,7 +62,7 @@ def two_chunks_overlap(c):
 @case("chunks_overlap", "inspect ckpt", exit=1, says="findings")
 def two_chunks_overlap_is_a_finding(c):
     """
-    damage: ckpt: tensor 'model.w': chunks_overlap (got [2:3, 0:3] in two chunks)
+    damage: ckpt: tensor 'model.w': chunks_overlap: [2:3, 0:3] in two chunks
     """
     c.tensors["model.w"].chunks = [((0, 0), (3, 3)), ((2, 0), (2, 3))]
 
@@ -70,7 +70,7 @@ def two_chunks_overlap_is_a_finding(c):
 @case("chunks_overlap")
 def one_chunk_twice(c):
     """
-    dcpctl: ckpt: tensor 'model.w': chunks_overlap (got [0:2, 0:3] in two chunks)
+    dcpctl: ckpt: tensor 'model.w': chunks_overlap: [0:2, 0:3] in two chunks
     hint: its own
     """
     c.tensors["model.w"].chunks *= 2
@@ -79,7 +79,7 @@ def one_chunk_twice(c):
 @case("chunks_overlap")
 def chunks_whose_volume_is_right_but_overlap(c):
     """
-    dcpctl: ckpt: tensor 'model.w': chunks_overlap (got [0:2, 1:2] in two chunks)
+    dcpctl: ckpt: tensor 'model.w': chunks_overlap: [0:2, 1:2] in two chunks
     hint: its own
     """
     c.tensors["model.w"].chunks = [((0, 0), (2, 2)), ((0, 1), (2, 2)), ((2, 0), (2, 2))]
@@ -88,7 +88,7 @@ def chunks_whose_volume_is_right_but_overlap(c):
 @case("chunk_without_item")
 def a_chunk_without_an_item(c):
     """
-    dcpctl: ckpt: tensor 'model.w': chunk_without_item (got chunk [2:4, 0:3])
+    dcpctl: ckpt: tensor 'model.w': chunk_without_item: chunk [2:4, 0:3]
     hint: its own
     """
     c.items.pop()
@@ -97,7 +97,7 @@ def a_chunk_without_an_item(c):
 @case("chunk_without_item", "inspect ckpt", exit=1, says="findings")
 def a_chunk_without_an_item_is_a_finding(c):
     """
-    damage: ckpt: tensor 'model.w': chunk_without_item (got chunk [2:4, 0:3])
+    damage: ckpt: tensor 'model.w': chunk_without_item: chunk [2:4, 0:3]
     """
     c.items.pop()
 

@@ -22,7 +22,7 @@ def float8(c, name):
 @case("cast_scaled", "consolidate ckpt out.pt --dtype bf16", "inspect ckpt --dtype bf16", "consolidate ckpt out.pt --dtype-rule *.w=bf16 --exclude *_inv", exit=2)
 def float8_with_a_scale(c):
     """
-    dcpctl: ckpt: tensor 'model.w': cast_scaled (got float8_e4m3fn with its scale 'model.w_scale_inv')
+    dcpctl: ckpt: tensor 'model.w': cast_scaled: float8_e4m3fn with its scale 'model.w_scale_inv'
     hint: its own
     """
     float8(c, "model.w_scale_inv")
@@ -31,7 +31,7 @@ def float8_with_a_scale(c):
 @case("cast_opaque", "consolidate ckpt out.pt --dtype bf16")
 def a_tensor_subclass(c):
     """
-    dcpctl: ckpt: tensor 'model.w': cast_opaque (got float32 that is quantized or a subclass)
+    dcpctl: ckpt: tensor 'model.w': cast_opaque: float32 that is quantized or a subclass
     hint: its own
     """
     one_tensor(c, [1] * 6)
@@ -42,7 +42,7 @@ def a_tensor_subclass(c):
 @case("cast_opaque", "consolidate ckpt out.pt --dtype-rule model.w=bf16", "inspect ckpt --dtype-rule model.?=bf16")
 def a_rule_for_a_quantized_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.w': cast_opaque (got qint8)
+    dcpctl: ckpt: tensor 'model.w': cast_opaque: qint8
     hint: its own
     """
     one_tensor(c, [1] * 6)
@@ -55,7 +55,7 @@ def values_that_are_too_large(c):
     dcpctl: kept 2 model keys; left out 1 non-model key under step
     dcpctl: stripped the root 'model'
     dcpctl: cast 2 tensors: 32 B become 16 B
-    dcpctl: ckpt: tensor 'model.w': cast_overflow (got 2 values, float32 to float16)
+    dcpctl: ckpt: tensor 'model.w': cast_overflow: 2 values, float32 to float16
     hint: its own
     """
     one_tensor(c, [65519, 65520, -1e30, float("inf"), float("nan"), 1e-30])
@@ -66,8 +66,8 @@ def values_that_float8_has_no_room_for(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: cast 2 tensors: 32 B become 8 B
-    dcpctl: ckpt: tensor 'model.b': cast_overflow (got 1 value, float32 to float8_e4m3fn)
-    dcpctl: ckpt: tensor 'model.w': cast_overflow (got 3 values, float32 to float8_e4m3fn)
+    dcpctl: ckpt: tensor 'model.b': cast_overflow: 1 value, float32 to float8_e4m3fn
+    dcpctl: ckpt: tensor 'model.w': cast_overflow: 3 values, float32 to float8_e4m3fn
     hint: its own
     """
     one_tensor(c, [464, 465, -1e30, float("inf"), float("nan"), 1e-30])

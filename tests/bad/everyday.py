@@ -40,7 +40,7 @@ def a_side_whose_bytes_are_not_what_was_saved(c):
 def a_side_with_a_hole(c):
     """
     dcpctl: other/__1_0.distcp @ 0x0: tensor 'model.w': item_without_chunk
-    dcpctl: other: tensor 'model.w': tensor_hole (got [2:4, 0:3] in no chunk)
+    dcpctl: other: tensor 'model.w': tensor_hole: [2:4, 0:3] in no chunk
     hint: its own
     """
     beside(c, "other", lambda o: o.tensors.update({"model.w": Tensor((4, 3), [((0, 0), (2, 3))])}))
@@ -49,7 +49,7 @@ def a_side_with_a_hole(c):
 @case("file_missing", "diff ckpt other", "diff other ckpt")
 def a_side_that_lacks_a_file(c):
     """
-    dcpctl: other/__1_0.distcp @ 0x0: tensor 'model.w': file_missing (got chunk [2:4, 0:3])
+    dcpctl: other/__1_0.distcp @ 0x0: tensor 'model.w': file_missing: chunk [2:4, 0:3]
     hint: its own
     """
     other = beside(c, "other")
@@ -59,7 +59,7 @@ def a_side_that_lacks_a_file(c):
 @case("key_missing", "diff ckpt other --key model.x", exit=2)
 def a_key_that_neither_side_has(c):
     """
-    dcpctl: ckpt: key_missing (got model.x)
+    dcpctl: ckpt: key_missing: model.x
     hint: did you mean 'model.w'?
     """
     beside(c, "other")
@@ -80,7 +80,7 @@ def a_key_inside_an_object_that_has_none(c):
 @case("key_missing", "extract ckpt model.x", "extract ckpt model.x -o x.npy", "extract ckpt model.x --stats", exit=2)
 def a_key_that_is_not_there(c):
     """
-    dcpctl: ckpt: key_missing (got model.x)
+    dcpctl: ckpt: key_missing: model.x
     hint: did you mean 'model.w'?
     """
 
@@ -109,28 +109,28 @@ def a_tensor_whose_file_ends_early(c):
 @case("usage", "extract ckpt model.w --slice 4", exit=2)
 def an_index_beyond_the_end(c):
     """
-    dcpctl: usage (got slice '4': index 4 of dim 0, expected -4 to 3)
+    dcpctl: got slice '4': index 4 of dim 0, expected -4 to 3
     """
 
 
 @case("usage", "extract ckpt step --slice 0", exit=2)
 def a_slice_of_an_object(c):
     """
-    dcpctl: ckpt: object 'step': usage (got a slice of an object, expected a tensor)
+    dcpctl: ckpt: object 'step': got a slice of an object, expected a tensor
     """
 
 
 @case("usage", "extract ckpt step -o step.npy", "extract ckpt step -o step.safetensors", exit=2)
 def an_object_as_an_array(c):
     """
-    dcpctl: ckpt: object 'step': usage (got an object, which has no elements, expected a .pt file, text or JSON for it)
+    dcpctl: ckpt: object 'step': got an object, which has no elements, expected a .pt file, text or JSON for it
     """
 
 
 @case("output_exists", "extract ckpt model.w -o w.npy", exit=2)
 def a_file_that_exists(c):
     """
-    dcpctl: w.npy: output_exists (got a file)
+    dcpctl: w.npy: output_exists: a file
     hint: its own
     """
     (c.folder.parent / "w.npy").write_text("mine")
@@ -157,7 +157,7 @@ def a_run_that_is_not_there(c):
 @case("usage", "prune run", exit=2)
 def a_prune_without_rules(c):
     """
-    dcpctl: run: usage (got neither --keep-latest nor --partial, expected one of them)
+    dcpctl: run: got neither --keep-latest nor --partial, expected one of them
     """
     beside(c, "run/step-1")
 
@@ -165,7 +165,7 @@ def a_prune_without_rules(c):
 @case("usage", "prune run --keep-latest 1 --older-than soon --yes", exit=2)
 def an_age_that_is_no_time(c):
     """
-    dcpctl: usage (got --older-than 'soon', expected a time such as 90s, 10min, 12h, 7d or 2w)
+    dcpctl: got --older-than 'soon', expected a time such as 90s, 10min, 12h, 7d or 2w
     """
     beside(c, "run/step-1")
 
@@ -211,7 +211,7 @@ def a_folder_around_the_runs_of_two_experiments(c):
 @case("file_missing", "edit ckpt out --rename ^model=>net", "edit ckpt --in-place --rename ^model=>net")
 def an_edit_of_what_lacks_a_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': file_missing (got chunk [2:4, 0:3])
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': file_missing: chunk [2:4, 0:3]
     hint: its own
     """
     c.write()
@@ -221,7 +221,7 @@ def an_edit_of_what_lacks_a_file(c):
 @case("keys_collide", "edit ckpt out --rename [wb]$=>x", "edit ckpt --in-place --rename [wb]$=>x", exit=2)
 def an_edit_that_makes_one_key_of_two(c):
     """
-    dcpctl: ckpt: tensor 'model.b': keys_collide (got 'model.x', which is also the name of 'model.w')
+    dcpctl: ckpt: tensor 'model.b': keys_collide: 'model.x', which is also the name of 'model.w'
     hint: its own
     """
 
@@ -238,14 +238,14 @@ def an_edit_of_metadata_that_ends_early(c):
 @case("usage", "edit ckpt", exit=2)
 def an_edit_without_a_place_for_it(c):
     """
-    dcpctl: ckpt: usage (got neither OUT nor --in-place, expected one of them)
+    dcpctl: ckpt: got neither OUT nor --in-place, expected one of them
     """
 
 
 @case("output_exists", "edit ckpt out --exclude step", exit=2)
 def an_edit_into_a_folder_that_is_not_empty(c):
     """
-    dcpctl: out: output_exists (got a folder that is not empty)
+    dcpctl: out: output_exists: a folder that is not empty
     hint: its own
     """
     beside(c, "out")

@@ -20,7 +20,7 @@ def named(c, name):
 @case("path_escapes")
 def a_name_with_dots(c):
     """
-    dcpctl: ckpt: path_escapes (got '../ckpt/__1_0.distcp')
+    dcpctl: ckpt: path_escapes: '../ckpt/__1_0.distcp'
     """
     named(c, "../ckpt/__1_0.distcp")
 
@@ -28,7 +28,7 @@ def a_name_with_dots(c):
 @case("path_escapes")
 def a_name_with_dots_inside(c):
     """
-    dcpctl: ckpt: path_escapes (got 'sub/../../ckpt/__1_0.distcp')
+    dcpctl: ckpt: path_escapes: 'sub/../../ckpt/__1_0.distcp'
     """
     named(c, "sub/../../ckpt/__1_0.distcp")
 
@@ -36,7 +36,7 @@ def a_name_with_dots_inside(c):
 @case("path_escapes")
 def an_absolute_name(c):
     """
-    dcpctl: ckpt: path_escapes (got '/etc/passwd')
+    dcpctl: ckpt: path_escapes: '/etc/passwd'
     """
     named(c, "/etc/passwd")
 
@@ -44,7 +44,7 @@ def an_absolute_name(c):
 @case("path_escapes")
 def a_name_with_nul(c):
     r"""
-    dcpctl: ckpt: path_escapes (got '__1_0.distcp\x00.png')
+    dcpctl: ckpt: path_escapes: '__1_0.distcp\x00.png'
     """
     named(c, "__1_0.distcp\0.png")
 
@@ -52,7 +52,7 @@ def a_name_with_nul(c):
 @case("path_escapes")
 def an_empty_name(c):
     """
-    dcpctl: ckpt: path_escapes (got '')
+    dcpctl: ckpt: path_escapes: ''
     """
     named(c, "")
 
@@ -68,7 +68,7 @@ def a_name_of_5000_bytes(c):
 @case("file_missing")
 def a_name_of_300_bytes(c):
     """
-    dcpctl: ckpt/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx @ 0x0: tensor 'model.w': file_missing (got chunk [2:4, 0:3])
+    dcpctl: ckpt/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx @ 0x0: tensor 'model.w': file_missing: chunk [2:4, 0:3]
     hint: its own
     """
     named(c, "x" * 300)
@@ -77,7 +77,7 @@ def a_name_of_300_bytes(c):
 @case("file_missing")
 def a_name_with_terminal_codes(c):
     r"""
-    dcpctl: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a @ 0x0: tensor 'model.w': file_missing (got chunk [2:4, 0:3])
+    dcpctl: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a @ 0x0: tensor 'model.w': file_missing: chunk [2:4, 0:3]
     hint: its own
     """
     named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
@@ -87,7 +87,7 @@ def a_name_with_terminal_codes(c):
 def a_name_with_terminal_codes_in_a_finding(c):
     r"""
     damage: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a: file_missing
-    warning: ckpt/__1_0.distcp: orphan_file (got rank 1, and the metadata names files of ranks up to 0)
+    warning: ckpt/__1_0.distcp: orphan_file: rank 1, and the metadata names files of ranks up to 0
     """
     named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
 
@@ -95,8 +95,8 @@ def a_name_with_terminal_codes_in_a_finding(c):
 @case("path_escapes", "inspect ckpt", exit=1, says="findings")
 def a_name_with_dots_in_a_finding(c):
     """
-    damage: ckpt: path_escapes (got '../ckpt/__1_0.distcp')
-    warning: ckpt/__1_0.distcp: orphan_file (got rank 1, and the metadata names files of ranks up to 0)
+    damage: ckpt: path_escapes: '../ckpt/__1_0.distcp'
+    warning: ckpt/__1_0.distcp: orphan_file: rank 1, and the metadata names files of ranks up to 0
     """
     named(c, "../ckpt/__1_0.distcp")
 
@@ -154,7 +154,7 @@ def a_link_in_a_finding(c):
 @case("io_open", "inspect ckpt", exit=4, says="findings", user="nobody")
 def a_data_file_without_permission(c):
     """
-    error: ckpt/__1_0.distcp: io_open (got permission denied)
+    error: ckpt/__1_0.distcp: io_open: permission denied
     """
     c.write()
     (c.folder / "__1_0.distcp").chmod(0)
@@ -188,7 +188,7 @@ def a_pipe_in_which_nothing_lies_that_is_wanted(c):
 @case("not_regular", "inspect ckpt", exit=1, says="findings")
 def a_pipe_in_a_finding(c):
     """
-    damage: ckpt/__1_0.distcp: not_regular (got a FIFO)
+    damage: ckpt/__1_0.distcp: not_regular: a FIFO
     """
     a_pipe_for_a_data_file(c)
 
@@ -196,7 +196,7 @@ def a_pipe_in_a_finding(c):
 @case("not_regular")
 def a_pipe_for_a_data_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp: not_regular (got a FIFO)
+    dcpctl: ckpt/__1_0.distcp: not_regular: a FIFO
     """
     c.write()
     (c.folder / "__1_0.distcp").unlink()
@@ -206,7 +206,7 @@ def a_pipe_for_a_data_file(c):
 @case("not_regular")
 def a_folder_for_a_data_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp: not_regular (got a folder)
+    dcpctl: ckpt/__1_0.distcp: not_regular: a folder
     """
     c.write()
     (c.folder / "__1_0.distcp").unlink()
@@ -216,7 +216,7 @@ def a_folder_for_a_data_file(c):
 @case("not_regular")
 def a_pipe_for_the_metadata(c):
     """
-    dcpctl: ckpt/.metadata: not_regular (got a FIFO)
+    dcpctl: ckpt/.metadata: not_regular: a FIFO
     """
     c.write()
     (c.folder / ".metadata").unlink()
@@ -226,7 +226,7 @@ def a_pipe_for_the_metadata(c):
 @case("not_regular")
 def a_folder_for_the_metadata(c):
     """
-    dcpctl: ckpt/.metadata: not_regular (got a folder)
+    dcpctl: ckpt/.metadata: not_regular: a folder
     """
     c.write()
     (c.folder / ".metadata").unlink()
@@ -236,7 +236,7 @@ def a_folder_for_the_metadata(c):
 @case("not_regular", "inspect dev/.metadata")
 def a_device_for_the_metadata(c):
     """
-    dcpctl: dev/.metadata: not_regular (got a device)
+    dcpctl: dev/.metadata: not_regular: a device
     """
     (c.folder.parent / "dev").mkdir()
     (c.folder.parent / "dev/.metadata").symlink_to("/dev/zero")
@@ -323,7 +323,7 @@ def a_data_file_instead_of_the_folder(c):
 @case("file_missing")
 def a_missing_data_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': file_missing (got chunk [2:4, 0:3])
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': file_missing: chunk [2:4, 0:3]
     hint: its own
     """
     c.write()

@@ -76,7 +76,7 @@ def a_version_that_is_no_number(c):
 @case("item_version")
 def a_version_of_a_kilobyte(c):
     """
-    dcpctl: ckpt/__0_0.distcp > version @ 0x200: tensor 'model.w': item_version (got 1024 bytes)
+    dcpctl: ckpt/__0_0.distcp > version @ 0x200: tensor 'model.w': item_version: 1024 bytes
     """
     c.item("model.w").data["version"].data = b"3" * 1024
 
@@ -117,7 +117,7 @@ def bytes_before_the_archive(c):
 @case("item_not_archive")
 def a_torchscript_archive_for_a_tensor(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': item_not_archive (got constants.pkl, as TorchScript has)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': item_not_archive: constants.pkl, as TorchScript has
     """
     c.item("model.w").data.records.append(Record("constants.pkl", b"\x80\2)."))
 
@@ -194,7 +194,7 @@ def flags_that_are_not_known(c):
 @case("item_bad_tensor")
 def the_conjugate_of_real_numbers(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_bad_tensor (got conj of float32)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_bad_tensor: conj of float32
     """
     tensor(c, tensor_item(SIX, (2, 3), rest=(False, None, {"conj": True})))
 
@@ -242,7 +242,7 @@ def a_storage_without_type_in_the_old_form(c):
 @case("item_unknown_dtype")
 def a_storage_of_an_unknown_type(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_unknown_dtype (got torch.TernaryStorage)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_unknown_dtype: torch.TernaryStorage
     """
     tensor(c, tensor_item(SIX, (2, 3), stored=storage("torch.TernaryStorage", count=6)))
 
@@ -250,7 +250,7 @@ def a_storage_of_an_unknown_type(c):
 @case("item_unknown_dtype")
 def a_dtype_of_the_future(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_unknown_dtype (got torch.float2_e1m0)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_unknown_dtype: torch.float2_e1m0
     """
     stored = storage("torch.storage.UntypedStorage", count=24)
     rest = (False, None, glob("torch.float2_e1m0"))
@@ -292,7 +292,7 @@ def a_tensor_of_100_dims(c):
 @case("number_overflow")
 def sizes_whose_product_overflows(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': number_overflow (got 1099511627776 * 1099511627776)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': number_overflow: 1099511627776 * 1099511627776
     """
     tensor(c, tensor_item(SIX, (1 << 40, 1 << 40), strides=(0, 0)))
 
@@ -300,7 +300,7 @@ def sizes_whose_product_overflows(c):
 @case("number_overflow")
 def strides_that_overflow(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': number_overflow (got 18446744073709551614 + 2)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': number_overflow: 18446744073709551614 + 2
     """
     tensor(c, tensor_item(SIX, (3, 3), strides=((1 << 63) - 1, 1)))
 
@@ -308,7 +308,7 @@ def strides_that_overflow(c):
 @case("number_overflow")
 def a_storage_whose_bytes_overflow(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': number_overflow (got 9223372036854775807 * 4)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': number_overflow: 9223372036854775807 * 4
     """
     tensor(c, tensor_item(SIX, (2, 3), stored=storage(count=(1 << 63) - 1)))
 
@@ -432,7 +432,7 @@ def a_quantized_tensor_where_the_metadata_says_float(c):
 @case("opaque_sharded")
 def a_tensor_subclass_in_two_chunks(c):
     """
-    dcpctl: ckpt: tensor 'model.w': opaque_sharded (got 2 chunks)
+    dcpctl: ckpt: tensor 'model.w': opaque_sharded: 2 chunks
     hint: its own
     """
     data_pkl(c, call("torch._utils._rebuild_wrapper_subclass", glob("torchao.dtypes.AffineQuantizedTensor"), storage(count=6)))

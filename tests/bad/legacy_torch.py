@@ -134,7 +134,7 @@ def an_id_of_another_kind(c):
 @case("item_unknown_dtype")
 def a_class_of_tomorrow(c):
     """
-    dcpctl: m.pt @ 0x86: item_unknown_dtype (got torch.Float5Storage)
+    dcpctl: m.pt @ 0x86: item_unknown_dtype: torch.Float5Storage
     """
     put(c, old_file(w(cls="torch.Float5Storage"), W))
 
@@ -166,7 +166,7 @@ def a_negative_count(c):
 @case("number_overflow")
 def a_count_that_overflows(c):
     """
-    dcpctl: m.pt @ 0x86: number_overflow (got 4611686018427387904 * 4)
+    dcpctl: m.pt @ 0x86: number_overflow: 4611686018427387904 * 4
     """
     put(c, old_file(w(count=1 << 62), W, counts={"0": 1 << 62}))
 
@@ -174,7 +174,7 @@ def a_count_that_overflows(c):
 @case("legacy_storage_twice")
 def counts_that_disagree(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice (got 8 and 4 bytes)
+    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice: 8 and 4 bytes
     """
     put(c, old_file({**w(), "v": rebuild(old_storage(count=1), (1,))}, W))
 
@@ -182,7 +182,7 @@ def counts_that_disagree(c):
 @case("legacy_storage_twice")
 def classes_that_disagree(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice (got two classes)
+    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice: two classes
     """
     put(c, old_file({**w(), "v": rebuild(old_storage("torch.IntStorage", count=2), (2,))}, W))
 
@@ -250,7 +250,7 @@ def a_part_that_is_no_tuple(c):
 @case("legacy_storage_twice")
 def parts_that_disagree(c):
     """
-    dcpctl: m.pt > storage 8 @ 0x86: legacy_storage_twice (got two parts)
+    dcpctl: m.pt > storage 8 @ 0x86: legacy_storage_twice: two parts
     """
     put(c, old_file(viewed(("8", 0, 1), ("8", 1, 1)), W))
 
@@ -258,7 +258,7 @@ def parts_that_disagree(c):
 @case("legacy_storage_twice")
 def a_part_with_the_key_of_a_storage(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice (got a whole one and a part of one)
+    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice: a whole one and a part of one
     """
     put(c, old_file({**viewed(("0", 0, 1)), **w()}, W))
 
@@ -360,7 +360,7 @@ def a_list_that_is_a_dict(c):
 @case("legacy_trailing")
 def bytes_after_the_last_storage(c):
     """
-    dcpctl: m.pt @ 0x139: legacy_trailing (got 1 byte)
+    dcpctl: m.pt @ 0x139: legacy_trailing: 1 byte
     hint: its own
     """
     put(c, old_file(w(), W) + b"\0")
@@ -372,8 +372,8 @@ def bytes_after_the_last_storage(c):
 @case("pickle_unsafe", "verify m.pt --fail-on unsafe", says="findings", exit=1)
 def an_object_that_runs_something(c):
     """
-    warning: m.pt: crc_absent (got 1 record)
-    warning: m.pt @ 0x86: object 'x': pickle_unsafe (got posix.system)
+    warning: m.pt: crc_absent (1 record)
+    warning: m.pt @ 0x86: object 'x': pickle_unsafe: posix.system
     """
     put(c, old_file({**w(), "x": call("posix.system", "true")}, W))
 
@@ -381,8 +381,8 @@ def an_object_that_runs_something(c):
 @case("pickle_unsafe", "verify m.pt --fail-on unsafe", says="findings", exit=1)
 def the_class_of_a_module(c):
     """
-    warning: m.pt: crc_absent (got 1 record)
-    warning: m.pt @ 0x86: object 'net': pickle_unsafe (got nets.Net)
+    warning: m.pt: crc_absent (1 record)
+    warning: m.pt @ 0x86: object 'net': pickle_unsafe: nets.Net
     """
     cls = Op(op(("module", glob("nets.Net"), "nets.py", "class Net: pass")) + pickle.BINPERSID)
     put(c, old_file({**w(), "net": Op(cls + pickle.EMPTY_TUPLE + pickle.NEWOBJ + op({"training": True}) + pickle.BUILD)}, W))

@@ -169,7 +169,7 @@ def a_hundred_transforms(c):
 @case("number_overflow")
 def sizes_whose_product_overflows(c):
     """
-    dcpctl: ckpt: tensor 'model.w': number_overflow (got 4 * 4611686018427387904)
+    dcpctl: ckpt: tensor 'model.w': number_overflow: 4 * 4611686018427387904
     """
     c.tensors["model.w"] = Tensor((1 << 62, 1 << 62), [])
 
@@ -177,7 +177,7 @@ def sizes_whose_product_overflows(c):
 @case("number_overflow")
 def bytes_that_overflow(c):
     """
-    dcpctl: ckpt: tensor 'model.w': number_overflow (got 4 * 9223372036854775807)
+    dcpctl: ckpt: tensor 'model.w': number_overflow: 4 * 9223372036854775807
     """
     c.tensors["model.w"] = Tensor(((1 << 63) - 1, 3), [])
 
@@ -211,7 +211,7 @@ def a_chunk_past_its_tensor(c):
 @case("number_overflow")
 def a_chunk_whose_end_overflows(c):
     """
-    dcpctl: ckpt: tensor 'model.w': number_overflow (got dim 0: 9223372036854775807 + 2)
+    dcpctl: ckpt: tensor 'model.w': number_overflow: dim 0: 9223372036854775807 + 2
     """
     c.tensors["model.w"].chunks[1] = (((1 << 63) - 1, 0), (2, 3))
 
@@ -220,7 +220,7 @@ def a_chunk_whose_end_overflows(c):
 def a_chunk_past_its_tensor_in_a_finding(c):
     """
     damage: ckpt: tensor 'model.w': chunk_outside (got dim 0: 3 + 2, expected at most 4)
-    damage: ckpt: tensor 'model.w': chunk_without_item (got chunk [3:5, 0:3])
+    damage: ckpt: tensor 'model.w': chunk_without_item: chunk [3:5, 0:3]
     warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_without_chunk
     """
     a_chunk_past_its_tensor(c)
@@ -236,7 +236,7 @@ def an_empty_chunk_past_its_tensor(c):
 @case("number_overflow")
 def a_chunk_whose_volume_overflows(c):
     """
-    dcpctl: ckpt: tensor 'model.w': number_overflow (got 4611686018427387904 * 4611686018427387904)
+    dcpctl: ckpt: tensor 'model.w': number_overflow: 4611686018427387904 * 4611686018427387904
     """
     c.tensors["model.w"].chunks[1] = ((2, 0), (1 << 62, 1 << 62))
 
@@ -244,7 +244,7 @@ def a_chunk_whose_volume_overflows(c):
 @case("item_twice", "inspect ckpt", exit=1, says="findings")
 def two_items_for_one_chunk_in_a_finding(c):
     """
-    damage: ckpt: tensor 'model.w': item_twice (got chunk [2:4, 0:3])
+    damage: ckpt: tensor 'model.w': item_twice: chunk [2:4, 0:3]
     """
     two_items_for_one_chunk(c)
 
@@ -252,7 +252,7 @@ def two_items_for_one_chunk_in_a_finding(c):
 @case("item_twice", "consolidate ckpt out.pt")
 def two_items_for_one_chunk(c):
     """
-    dcpctl: ckpt: tensor 'model.w': item_twice (got chunk [2:4, 0:3])
+    dcpctl: ckpt: tensor 'model.w': item_twice: chunk [2:4, 0:3]
     hint: its own
     """
     c.items.append(c.item("model.w", 1))
@@ -287,7 +287,7 @@ def storage_records_of_another_class(c):
 @case("dtype_unknown", "consolidate ckpt out.pt")
 def a_dtype_that_is_not_known_yet(c):
     """
-    dcpctl: ckpt: tensor 'model.w': dtype_unknown (got float2_e1m0)
+    dcpctl: ckpt: tensor 'model.w': dtype_unknown: float2_e1m0
     hint: its own
     """
     c.tensors["model.w"].dtype = "torch.float2_e1m0"
@@ -296,7 +296,7 @@ def a_dtype_that_is_not_known_yet(c):
 @case("layout_not_strided", "consolidate ckpt out.pt")
 def a_sparse_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.w': layout_not_strided (got float32 (not strided))
+    dcpctl: ckpt: tensor 'model.w': layout_not_strided: float32 (not strided)
     hint: its own
     """
     c.tensors["model.w"].layout = "torch.sparse_coo"
@@ -314,7 +314,7 @@ def a_transform_that_is_not_known(c):
 @case("zstd_broken", "consolidate ckpt out.pt")
 def zstd_twice(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zstd_broken (got Unknown frame descriptor)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zstd_broken: Unknown frame descriptor
     """
     c.item("model.w").fields["transform_descriptors"] = ["stream.zstd/1", "stream.zstd/1"]
 
@@ -330,7 +330,7 @@ def properties_as_the_root(c):
 @case("chunk_without_item", "consolidate ckpt out.pt")
 def a_product_of_pinwheels(c):
     """
-    dcpctl: ckpt: tensor 'model.w': chunk_without_item (got chunk [0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2])
+    dcpctl: ckpt: tensor 'model.w': chunk_without_item: chunk [0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2]
     hint: its own
     """
     wheel = [((0, 0), (1, 2)), ((0, 2), (2, 1)), ((2, 1), (1, 2)), ((1, 0), (2, 1)), ((1, 1), (1, 1))]  # no straight cut goes between them
@@ -352,7 +352,7 @@ def chunk_of_bytes(offsets, sizes):
 @case("tensor_hole", "consolidate ckpt out.pt")
 def terminal_codes_in_the_name_of_a_broken_tensor(c):
     r"""
-    dcpctl: ckpt: tensor 'model.\x1b]0;owned\x07\u{202e}w\xff\x0d\x0a': tensor_hole (got [1:2] in no chunk)
+    dcpctl: ckpt: tensor 'model.\x1b]0;owned\x07\u{202e}w\xff\x0d\x0a': tensor_hole: [1:2] in no chunk
     hint: its own
     """
     c.tensors["model.\x1b]0;owned\x07\u202ew\udcff\r\n"] = Tensor((2,), [((0,), (1,))])
@@ -367,7 +367,7 @@ MCORE = "nd_reformulated_orig_global_shape"
 @case("mcore_shape", "consolidate ckpt out.safetensors --mcore-shapes", "consolidate ckpt out.pt --mcore-shapes")
 def a_shape_of_megatron_that_is_no_view(c):
     """
-    dcpctl: ckpt: tensor 'model.w': mcore_shape (got [3, 4] saved as [4, 3])
+    dcpctl: ckpt: tensor 'model.w': mcore_shape: [3, 4] saved as [4, 3]
     hint: its own
     """
     c.fields["mcore_data"] = {"model.w": {MCORE: (3, 4)}, "model.b": {}}
@@ -405,7 +405,7 @@ def a_key_that_is_not_utf8_and_inspect(c):
 @case("pickle_unloadable", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def a_key_that_is_not_utf8_and_a_pickle(c):
     r"""
-    dcpctl: ckpt: tensor 'model.\xff': pickle_unloadable (got a key that is not UTF-8)
+    dcpctl: ckpt: tensor 'model.\xff': pickle_unloadable: a key that is not UTF-8
     hint: kOtherName
     """
     c.tensors["model.\udcff"] = c.tensors.pop("model.b")
@@ -416,7 +416,7 @@ def a_key_that_is_not_utf8_and_a_pickle(c):
 def a_dtype_that_torch_has_not(c):
     """
     damage: ckpt/.metadata @ 0x172: tensor 'model.w': metadata_field (got TensorProperties.dtype: torch.float3, expected one whose tensors torch 2.15 can load)
-    warning: ckpt/.metadata: pickle_unsafe (got torch.float3)
+    warning: ckpt/.metadata: pickle_unsafe: torch.float3
     """
     c.tensors["model.w"].dtype = "torch.float3"
 

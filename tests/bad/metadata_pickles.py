@@ -66,7 +66,7 @@ def a_giant_integer(c):
 @case("pickle_negative_length")
 def a_negative_integer_length(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2: pickle_negative_length (got -1)
+    dcpctl: ckpt/.metadata @ 0x2: pickle_negative_length: -1
     """
     c.metadata = PROTO4 + pickle.LONG4 + struct.pack("<i", -1) + pickle.STOP
 
@@ -83,7 +83,7 @@ def a_frame_longer_than_the_file(c):
 @case("pickle_unknown_opcode")
 def an_unknown_opcode(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2: pickle_unknown_opcode (got 0xff)
+    dcpctl: ckpt/.metadata @ 0x2: pickle_unknown_opcode: 0xff
     """
     c.metadata = PROTO4 + b"\xff" + pickle.STOP
 
@@ -91,7 +91,7 @@ def an_unknown_opcode(c):
 @case("pickle_unknown_opcode")
 def a_text_file(c):
     """
-    dcpctl: ckpt/.metadata @ 0x0: pickle_unknown_opcode (got 0x76)
+    dcpctl: ckpt/.metadata @ 0x0: pickle_unknown_opcode: 0x76
     """
     c.metadata = b"version 2 of some other text\n"
 
@@ -108,7 +108,7 @@ def a_git_lfs_pointer(c):
 @case("pickle_refused_opcode")
 def an_opcode_that_loads_by_code(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2: pickle_refused_opcode (got EXT1)
+    dcpctl: ckpt/.metadata @ 0x2: pickle_refused_opcode: EXT1
     """
     c.metadata = PROTO4 + pickle.EXT1 + b"\1" + pickle.STOP
 
@@ -140,7 +140,7 @@ def reduce_without_arguments(c):
 @case("pickle_no_mark")
 def a_tuple_without_its_mark(c):
     """
-    dcpctl: ckpt/.metadata @ 0x7: pickle_no_mark (got TUPLE)
+    dcpctl: ckpt/.metadata @ 0x7: pickle_no_mark: TUPLE
     """
     c.metadata = dump(Op(op(1) + pickle.TUPLE))
 
@@ -172,7 +172,7 @@ def a_global_named_by_numbers(c):
 @case("pickle_memo_unset")
 def a_dangling_memo(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2: pickle_memo_unset (got slot 7)
+    dcpctl: ckpt/.metadata @ 0x2: pickle_memo_unset: slot 7
     """
     c.metadata = dump(Op(pickle.BINGET + b"\x07"))
 
@@ -308,7 +308,7 @@ def path_object(*parts, name="PosixPath"):
 def a_class_whose_name_is_not_utf8(c):
     r"""
     damage: ckpt/.metadata @ 0x983: pickle_unloadable (got name 'Posix\xffath', expected UTF-8)
-    warning: ckpt/.metadata: pickle_unsafe (got pathlib.Posix\xffath)
+    warning: ckpt/.metadata: pickle_unsafe: pathlib.Posix\xffath
     """
     c.fields["storage_meta"] = path_object("/", name="Posix\udcffath")
 
@@ -339,7 +339,7 @@ def an_offset_that_is_a_list_consolidated(c):
 @case("pickle_unknown_opcode", *COMMANDS, "verify ckpt", "ranks ckpt")
 def a_gigabyte_of_zeros(c):
     """
-    dcpctl: ckpt/.metadata @ 0x0: pickle_unknown_opcode (got 0x00)
+    dcpctl: ckpt/.metadata @ 0x0: pickle_unknown_opcode: 0x00
     """
     c.metadata = b""
     c.write()

@@ -21,7 +21,7 @@ def of_an_object(c):
 @case("zip_duplicate")
 def of_a_record(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zip_duplicate (got \x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zip_duplicate: \x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J
     """
     c.item("model.w").data.records.append(Record(PAINT, b"x"))
     c.item("model.w").data.records.append(Record(PAINT, b"y"))
@@ -38,7 +38,7 @@ def of_a_storage(c):
 @case("item_unknown_dtype")
 def of_a_class_in_an_item(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_unknown_dtype (got torch.\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\u{009b}2J)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_unknown_dtype: torch.\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\u{009b}2J
     """
     c.item("model.w").data = archive(dump(rebuild(storage("torch." + PAINT.replace("\n", ""), count=6), (2, 3)), 2), bytes(24))
 
@@ -62,7 +62,7 @@ def of_a_dtype(c):
 @case("dtype_unknown")
 def of_a_dtype_of_torchs(c):
     r"""
-    dcpctl: ckpt: tensor 'model.w': dtype_unknown (got \x1b[2J\u{202e})
+    dcpctl: ckpt: tensor 'model.w': dtype_unknown: \x1b[2J\u{202e}
     hint: its own
     """
     c.tensors["model.w"].dtype = "torch.\x1b[2J\u202e"
@@ -80,7 +80,7 @@ def of_a_transform(c):
 @case("item_byteorder")
 def of_a_byte_order(c):
     """
-    dcpctl: ckpt/__0_0.distcp > byteorder @ 0x140: tensor 'model.w': item_byteorder (got 24 bytes)
+    dcpctl: ckpt/__0_0.distcp > byteorder @ 0x140: tensor 'model.w': item_byteorder: 24 bytes
     """
     c.item("model.w").data["byteorder"].data = PAINT.encode()
 
@@ -96,7 +96,7 @@ def of_an_item_that_belongs_to_nothing(c):
 @case("orphan_file", "inspect ckpt", exit=0, says="findings")
 def of_a_file_in_the_folder(c):
     r"""
-    warning: ckpt/__7_0\x1b[2J\u{202e}.distcp: orphan_file (got rank 7, and the metadata names files of ranks up to 1)
+    warning: ckpt/__7_0\x1b[2J\u{202e}.distcp: orphan_file: rank 7, and the metadata names files of ranks up to 1
     """
     c.write()
     (c.folder / "__7_0\x1b[2J\u202e.distcp").write_bytes(b"x")
@@ -135,7 +135,7 @@ def of_a_tensor_in_safetensors(c):
 @case("safetensors_unknown_dtype", "consolidate m.safetensors out.pt")
 def of_a_dtype_in_safetensors(c):
     r"""
-    dcpctl: m.safetensors: tensor 'w': safetensors_unknown_dtype (got \x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J)
+    dcpctl: m.safetensors: tensor 'w': safetensors_unknown_dtype: \x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J
     hint: kFewerKeys
     """
     c.written = True
@@ -146,7 +146,7 @@ def of_a_dtype_in_safetensors(c):
 @case("file_missing", "inspect ckpt", exit=1, says="findings")
 def of_a_file_in_an_index(c):
     r"""
-    damage: ckpt/\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J: file_missing (got 2 tensors of the index)
+    damage: ckpt/\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J: file_missing: 2 tensors of the index
     """
     c.written = True
     c.folder.mkdir()

@@ -18,7 +18,7 @@ def an_object_that_is_no_archive(c):
 @case("no_dtype_in_output", "consolidate ckpt out.safetensors", "consolidate ckpt out.safetensors --model-only", "consolidate ckpt out.safetensors --dry-run")
 def a_weight_that_is_an_object(c):
     """
-    dcpctl: ckpt: no_dtype_in_output (got model.v (an object that holds tensors))
+    dcpctl: ckpt: no_dtype_in_output: model.v (an object that holds tensors)
     hint: its own
     """
     c.blobs += ["model.v"]
@@ -98,7 +98,7 @@ def an_object_with_a_key_without_a_value(c):
 @case("pickle_no_mark", "verify ckpt", says="findings", exit=1)
 def an_object_without_a_mark(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e4: object 'step': pickle_no_mark (got APPENDS)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e4: object 'step': pickle_no_mark: APPENDS
     """
     c.item("step").data = archive(dump(Op(pickle.EMPTY_LIST + op(1) + pickle.APPENDS), 2))
 
@@ -122,7 +122,7 @@ def a_tensor_in_an_object_past_its_storage_copied(c):
 @case("blob_not_archive", "verify ckpt", says="findings", exit=1)
 def bytes_before_the_archive_of_an_object(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive: a bare pickle, which dcp.load runs before it fails
     """
     c.item("step").data.before = b"\x80\2K\7."
 
@@ -138,7 +138,7 @@ def bytes_before_the_archive_of_an_object_that_is_copied(c):
 @case("item_not_archive", "verify ckpt", says="findings", exit=1)
 def a_torchscript_archive_for_an_object(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': item_not_archive (got constants.pkl, as TorchScript has)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': item_not_archive: constants.pkl, as TorchScript has
     """
     c.item("step").data.records.append(Record("constants.pkl", b"\x80\2)."))
 
@@ -154,7 +154,7 @@ def an_object_of_protocol_104(c):
 @case("pickle_memo_unset")
 def an_object_with_a_dangling_memo(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': pickle_memo_unset (got slot 7)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': pickle_memo_unset: slot 7
     """
     c.item("step").data = archive(dump(Op(pickle.BINGET + b"\7"), 2))
 
@@ -238,7 +238,7 @@ def some_objects_that_overlap(c):
 @case("items_overlap", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2", "diff ckpt ckpt")
 def objects_that_overlap_many_times(c):
     """
-    dcpctl: ckpt/k.distcp: items_overlap (got so many that they add up to 16 times the file's 419 bytes; no more of them are read)
+    dcpctl: ckpt/k.distcp: items_overlap: so many that they add up to 16 times the file's 419 bytes; no more of them are read
     hint: its own
     """
     overlap(c, 18)

@@ -16,7 +16,7 @@ def beside(c, name, text="the old output"):
 @case("output_exists", exit=2)
 def an_output_that_exists(c):
     """
-    dcpctl: out.pt: output_exists (got a file)
+    dcpctl: out.pt: output_exists: a file
     hint: its own
     """
     beside(c, "out.pt")
@@ -25,7 +25,7 @@ def an_output_that_exists(c):
 @case("output_exists", exit=2)
 def an_output_that_is_a_link_to_nowhere(c):
     """
-    dcpctl: out.pt: output_exists (got a link)
+    dcpctl: out.pt: output_exists: a link
     hint: its own
     """
     (c.folder.parent / "out.pt").symlink_to("nowhere")
@@ -34,7 +34,7 @@ def an_output_that_is_a_link_to_nowhere(c):
 @case("output_exists", "consolidate ckpt out --max-shard-size 1MB", exit=2)
 def an_output_folder_that_is_not_empty(c):
     """
-    dcpctl: out: output_exists (got a folder that is not empty)
+    dcpctl: out: output_exists: a folder that is not empty
     hint: its own
     """
     (c.folder.parent / "out").mkdir()
@@ -44,7 +44,7 @@ def an_output_folder_that_is_not_empty(c):
 @case("output_exists", "consolidate ckpt out.pt --force", exit=2)
 def an_output_that_is_a_folder(c):
     """
-    dcpctl: out.pt: output_exists (got a folder)
+    dcpctl: out.pt: output_exists: a folder
     hint: give another name
     """
     (c.folder.parent / "out.pt").mkdir()
@@ -77,7 +77,7 @@ def a_folder_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: left out 1 object (not tensors): step
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.dcpctl-partial/thesis.tex: leftover_foreign (got a file that is not part of a checkpoint)
+    dcpctl: .out.dcpctl-partial/thesis.tex: leftover_foreign: a file that is not part of a checkpoint
     hint: its own
     """
     (c.folder.parent / ".out.dcpctl-partial").mkdir()
@@ -95,7 +95,7 @@ def an_output_that_is_the_checkpoint(c):
 @case("output_exists", "consolidate ckpt . --max-shard-size 1MB --force", exit=2)
 def an_output_that_holds_the_checkpoint(c):
     """
-    dcpctl: .: output_exists (got a folder that is not empty)
+    dcpctl: .: output_exists: a folder that is not empty
     hint: give another name
     """
 
@@ -103,14 +103,14 @@ def an_output_that_holds_the_checkpoint(c):
 @case("io_create", "consolidate ckpt no/such/out.pt", exit=4)
 def a_folder_that_is_not_there(c):
     """
-    dcpctl: no/such/out.pt: io_create (got no folder 'no/such')
+    dcpctl: no/such/out.pt: io_create: no folder 'no/such'
     """
 
 
 @case("io_create", "consolidate ckpt ckpt/.metadata/out.pt", exit=4)
 def a_file_where_the_folder_should_be(c):
     """
-    dcpctl: ckpt/.metadata/out.pt: io_create (got no folder but a file at 'ckpt/.metadata')
+    dcpctl: ckpt/.metadata/out.pt: io_create: no folder but a file at 'ckpt/.metadata'
     """
 
 
@@ -118,7 +118,7 @@ def a_file_where_the_folder_should_be(c):
 def a_folder_that_cannot_be_written(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: closed/out.pt: io_create (got permission denied)
+    dcpctl: closed/out.pt: io_create: permission denied
     """
     (c.folder.parent / "closed").mkdir(mode=0o555)
 
@@ -126,7 +126,7 @@ def a_folder_that_cannot_be_written(c):
 @case("io_open", "inspect ckpt", "consolidate ckpt out.pt", exit=4, user="nobody")
 def metadata_that_cannot_be_read(c):
     """
-    dcpctl: ckpt/.metadata: io_open (got permission denied)
+    dcpctl: ckpt/.metadata: io_open: permission denied
     """
     c.write()
     (c.folder / ".metadata").chmod(0)
@@ -135,7 +135,7 @@ def metadata_that_cannot_be_read(c):
 @case("io_open", exit=4, user="nobody")
 def a_data_file_that_cannot_be_read(c):
     """
-    dcpctl: ckpt/__1_0.distcp: io_open (got permission denied)
+    dcpctl: ckpt/__1_0.distcp: io_open: permission denied
     """
     c.write()
     (c.folder / "__1_0.distcp").chmod(0)
@@ -144,7 +144,7 @@ def a_data_file_that_cannot_be_read(c):
 @case("io_list", "inspect closed", exit=4, user="nobody")
 def a_folder_that_cannot_be_listed(c):
     """
-    dcpctl: closed: io_list (got permission denied)
+    dcpctl: closed: io_list: permission denied
     """
     (c.folder.parent / "closed").mkdir(mode=0o311)
 
@@ -153,21 +153,21 @@ def a_folder_that_cannot_be_listed(c):
 def a_limit_on_the_size_of_files(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: out.pt: io_write (got file too large)
+    dcpctl: out.pt: io_write: file too large
     """
 
 
 @case("io_write", "inspect ckpt", exit=4, stdout="/dev/full")
 def a_full_disk_under_stdout(c):
     """
-    dcpctl: standard output: io_write (got no space left on device)
+    dcpctl: standard output: io_write: no space left on device
     """
 
 
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 500MiB", exit=4)
 def metadata_larger_than_the_cap(c):
     """
-    dcpctl: ckpt/.metadata: memory_cap (got 10239 MiB for 4096 MiB of metadata)
+    dcpctl: ckpt/.metadata: memory_cap: 10239 MiB for 4096 MiB of metadata
     hint: give --max-memory NMiB
     """
     metadata_larger_than_the_address_space(c)
@@ -193,7 +193,7 @@ def too_little_memory(c):
 @case("no_dtype_in_output", "consolidate ckpt out.safetensors")
 def a_dtype_that_safetensors_lacks(c):
     """
-    dcpctl: ckpt: no_dtype_in_output (got model.b (complex128))
+    dcpctl: ckpt: no_dtype_in_output: model.b (complex128)
     hint: its own
     """
     c.tensors["model.b"].dtype = "torch.complex128"
@@ -202,7 +202,7 @@ def a_dtype_that_safetensors_lacks(c):
 @case("nothing_selected", "consolidate ckpt out.safetensors --key step", exit=2)
 def objects_only_for_safetensors(c):
     """
-    dcpctl: ckpt: nothing_selected (got no tensor)
+    dcpctl: ckpt: nothing_selected: no tensor
     hint: see the keys with 'dcpctl inspect ckpt --keys'
     """
 
@@ -210,7 +210,7 @@ def objects_only_for_safetensors(c):
 @case("keys_collide", "consolidate ckpt out.safetensors --root a", exit=2)
 def two_keys_of_one_name_without_their_root(c):
     """
-    dcpctl: ckpt: tensor 'model.b': keys_collide (got 'x.y', which is also the name of 'model.w')
+    dcpctl: ckpt: tensor 'model.b': keys_collide: 'x.y', which is also the name of 'model.w'
     hint: its own
     """
     c.paths.update({"model.w": ("a", "x.y"), "model.b": ("a", "x", "y")})
@@ -219,7 +219,7 @@ def two_keys_of_one_name_without_their_root(c):
 @case("safetensors_bad_name", "consolidate ckpt out.safetensors")
 def a_name_that_is_no_text(c):
     r"""
-    dcpctl: tensor 'w\xff': safetensors_bad_name (got text that is not UTF-8)
+    dcpctl: tensor 'w\xff': safetensors_bad_name: text that is not UTF-8
     hint: its own
     """
     c.tensors["w\udcff"] = c.tensors.pop("model.b")
@@ -230,7 +230,7 @@ def a_name_that_is_no_text(c):
 @case("safetensors_bad_name", "consolidate ckpt out.safetensors")
 def a_tensor_named_as_the_header_of_safetensors(c):
     """
-    dcpctl: tensor '__metadata__': safetensors_bad_name (got the header's own name)
+    dcpctl: tensor '__metadata__': safetensors_bad_name: the header's own name
     hint: its own
     """
     c.tensors["__metadata__"] = c.tensors.pop("model.b")
@@ -252,7 +252,7 @@ def another_model_is_expected(c):
     dcpctl: missing: model.c []
     dcpctl: other shape: model.w (got [4, 3], expected [3, 4])
     dcpctl: other dtype: model.b (got float32, expected float16)
-    dcpctl: list.txt: expect_differs (got 1 missing, 1 other shape, 1 other dtype)
+    dcpctl: list.txt: expect_differs: 1 missing, 1 other shape, 1 other dtype
     """
     listed(c, "# key dtype shape", "model.w  float32  [3, 4]", "model.b float16 [2] 4 B whole", "model.c float32 []", "step  object   3 B")
 

@@ -295,7 +295,7 @@ def a_state_dict_with_a_call_for_a_tensor(c):
 @case("item_unknown_dtype", *FILE)
 def a_storage_class_that_is_a_function(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_unknown_dtype (got os.system)
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_unknown_dtype: os.system
     """
     stored = Op(op(("storage", glob("os.system"), "0", "cpu", 2)) + pickle.BINPERSID)
     file(c, {"w": call("torch._utils._rebuild_tensor_v2", stored, 0, (2,), (1,), False, call("collections.OrderedDict"))})

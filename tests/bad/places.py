@@ -22,7 +22,7 @@ def index(c, name):
 @case("path_escapes")
 def an_index_with_an_absolute_name(c):
     """
-    dcpctl: ckpt: path_escapes (got '/etc/passwd')
+    dcpctl: ckpt: path_escapes: '/etc/passwd'
     """
     index(c, "/etc/passwd")
 
@@ -30,7 +30,7 @@ def an_index_with_an_absolute_name(c):
 @case("path_escapes")
 def an_index_with_a_nul(c):
     r"""
-    dcpctl: ckpt: path_escapes (got 'model.safetensors\x00.png')
+    dcpctl: ckpt: path_escapes: 'model.safetensors\x00.png'
     """
     index(c, "model.safetensors\0.png")
 
@@ -38,7 +38,7 @@ def an_index_with_a_nul(c):
 @case("path_escapes")
 def an_index_with_an_empty_name(c):
     """
-    dcpctl: ckpt: path_escapes (got '')
+    dcpctl: ckpt: path_escapes: ''
     """
     index(c, "")
 
@@ -46,7 +46,7 @@ def an_index_with_an_empty_name(c):
 @case("path_escapes")
 def an_index_with_dots_inside(c):
     """
-    dcpctl: ckpt: path_escapes (got 'sub/../../outside.safetensors')
+    dcpctl: ckpt: path_escapes: 'sub/../../outside.safetensors'
     """
     index(c, "sub/../../outside.safetensors")
 
@@ -82,7 +82,7 @@ def an_index_that_names_a_link_to_a_device(c):
 @case("not_regular", "consolidate ckpt out.pt")
 def an_index_that_names_a_pipe(c):
     """
-    dcpctl: ckpt/pipe.safetensors: not_regular (got a FIFO)
+    dcpctl: ckpt/pipe.safetensors: not_regular: a FIFO
     """
     index(c, "pipe.safetensors")
     os.mkfifo(c.folder / "pipe.safetensors")
@@ -91,7 +91,7 @@ def an_index_that_names_a_pipe(c):
 @case("not_regular")
 def an_index_that_is_a_pipe(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: not_regular (got a FIFO)
+    dcpctl: ckpt/model.safetensors.index.json: not_regular: a FIFO
     """
     index(c, "model.safetensors")
     (c.folder / "model.safetensors.index.json").unlink()
@@ -101,7 +101,7 @@ def an_index_that_is_a_pipe(c):
 @case("not_regular", "consolidate ckpt out.pt")
 def a_socket_for_a_data_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp: not_regular (got a socket)
+    dcpctl: ckpt/__1_0.distcp: not_regular: a socket
     """
     c.write()
     (c.folder / "__1_0.distcp").unlink()
@@ -133,7 +133,7 @@ def a_device_for_a_checkpoint(c):
 @case("not_regular", "verify ckpt --against /dev/zero")
 def a_device_for_a_manifest(c):
     """
-    dcpctl: /dev/zero: not_regular (got a device)
+    dcpctl: /dev/zero: not_regular: a device
     """
     pass
 
@@ -141,6 +141,6 @@ def a_device_for_a_manifest(c):
 @case("not_regular", "consolidate ckpt out.pt --rename-map /dev/zero")
 def a_device_for_a_map_of_names(c):
     """
-    dcpctl: /dev/zero: not_regular (got a device)
+    dcpctl: /dev/zero: not_regular: a device
     """
     pass

@@ -54,7 +54,7 @@ def paths_that_begin_alike_at_different_places(c):
 @case("keys_collide", "consolidate ckpt out.pt", exit=2)
 def two_keys_with_one_path(c):
     """
-    dcpctl: ckpt: tensor 'model.b': keys_collide (got 'model.b', which is also the name of 'model.w')
+    dcpctl: ckpt: tensor 'model.b': keys_collide: 'model.b', which is also the name of 'model.w'
     hint: its own
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w"), "step": ("step",)}
@@ -99,7 +99,7 @@ def a_path_without_elements(c):
 def planner_data_that_is_an_object(c):
     """
     warning: ckpt: planner_data_foreign (got my.planner.Data, expected a dict of keys to paths)
-    warning: ckpt/.metadata: pickle_unsafe (got my.planner.Data)
+    warning: ckpt/.metadata: pickle_unsafe: my.planner.Data
     """
     c.paths = new("my.planner.Data", {"x": 1})
 

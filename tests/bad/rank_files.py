@@ -74,7 +74,7 @@ def two_worlds_in_one_folder(c):
 @case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
 def two_lists_of_placements(c):
     """
-    dcpctl: ranks: tensor 'model.w': ranks_disagree (got two lists of placements)
+    dcpctl: ranks: tensor 'model.w': ranks_disagree: two lists of placements
     hint: its own
     """
     ranks(c, dtensor((4, 2), (shard(0),), (0,)), dtensor((4, 2), (shard(1),), (1,)))
@@ -83,7 +83,7 @@ def two_lists_of_placements(c):
 @case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
 def two_shapes_of_one_tensor(c):
     """
-    dcpctl: ranks: tensor 'model.w': ranks_disagree (got two shapes)
+    dcpctl: ranks: tensor 'model.w': ranks_disagree: two shapes
     hint: its own
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((5, 2), (shard(),), (1,)))
@@ -92,7 +92,7 @@ def two_shapes_of_one_tensor(c):
 @case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def two_shapes_are_damage(c):
     """
-    damage: ranks: tensor 'model.w': ranks_disagree (got two shapes)
+    damage: ranks: tensor 'model.w': ranks_disagree: two shapes
     """
     two_shapes_of_one_tensor(c)
 
@@ -154,7 +154,7 @@ DISAGREE = {f"model_world_size_2_rank_{n}.pt": state(n, a=[plain(3), plain(2, 1)
 @case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def what_follows_a_key_with_two_shapes_is_its_own(c):
     """
-    damage: ranks: tensor 'model.a': ranks_disagree (got two shapes)
+    damage: ranks: tensor 'model.a': ranks_disagree: two shapes
     """
     put(c, DISAGREE)
 
@@ -171,7 +171,7 @@ def parts(c, *contents):
 @case("ranks_are_shards", "consolidate ranks out.pt", "convert ranks out", "consolidate ranks out.pt --prefer-rank 0")
 def parts_that_do_not_say_which(c):
     """
-    dcpctl: ranks: ranks_are_shards (got model.b, model.w)
+    dcpctl: ranks: ranks_are_shards: model.b, model.w
     hint: --shards-on-dim 0 joins them
     """
     parts(c, (1, 2), (3, 4))
@@ -180,7 +180,7 @@ def parts_that_do_not_say_which(c):
 @case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def parts_that_do_not_say_which_are_damage(c):
     """
-    damage: ranks: ranks_are_shards (got model.b, model.w)
+    damage: ranks: ranks_are_shards: model.b, model.w
     """
     parts(c, (1, 2), (3, 4))
 
@@ -188,7 +188,7 @@ def parts_that_do_not_say_which_are_damage(c):
 @case("shards_equal", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0", exit=1)
 def whole_on_each_rank_or_equal_parts(c):
     """
-    dcpctl: ranks: shards_equal (got model.b)
+    dcpctl: ranks: shards_equal (model.b)
     hint: its own
     """
     parts(c, (1, 2), (3, 2))
@@ -197,7 +197,7 @@ def whole_on_each_rank_or_equal_parts(c):
 @case("shards_joined", "verify ranks --shards-on-dim 0 --replicated '*.b'", "inspect ranks --shards-on-dim 0 --replicated '*.b'", exit=0, says="findings")
 def parts_beside_what_is_whole(c):
     """
-    note: ranks: shards_joined (got 1 tensor of 2 ranks on dim 0; replicated: model.b)
+    note: ranks: shards_joined: 1 tensor of 2 ranks on dim 0; replicated: model.b
     """
     parts(c, (1, 2), (3, 2))
 
@@ -213,7 +213,7 @@ def parts_of_a_replica(c):
 @case("usage", "consolidate ranks out.pt --shards-on-dim 0 --replicated 'c*'", exit=2)
 def a_name_of_no_tensor(c):
     """
-    dcpctl: ranks: usage (got --replicated 'c*', expected a glob that matches a tensor's whole key)
+    dcpctl: ranks: got --replicated 'c*', expected a glob that matches a tensor's whole key
     """
     parts(c, (1, 2), (3, 4))
 
@@ -221,7 +221,7 @@ def a_name_of_no_tensor(c):
 @case("model_empty", "consolidate ranks/m.pt out.pt", "convert ranks/m.pt out", "consolidate ranks/m.pt out.pt --model-only")
 def a_model_of_nothing(c):
     """
-    dcpctl: ranks/m.pt: model_empty (got 2 empty tensors, such as 'a.weight')
+    dcpctl: ranks/m.pt: model_empty (2 empty tensors, such as 'a.weight')
     hint: its own
     """
     put(c, {"m.pt": {"a.weight": plain(0), "b.bias": plain(0), "rope": plain(4)}})
@@ -233,7 +233,7 @@ FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 @case("ranks_kept_apart", "verify ranks", "inspect ranks", exit=0, says="findings")
 def flat_shards_of_an_optimizer(c):
     """
-    warning: ranks/optim_world_size_2_rank_0.pt: ranks_kept_apart (got optim.rank_0 and 1 more)
+    warning: ranks/optim_world_size_2_rank_0.pt: ranks_kept_apart (optim.rank_0 and 1 more)
     """
     files = {f"model_world_size_2_rank_{n}.pt": {"w": dtensor((4, 2), (shard(),), (n,))} for n in range(2)}
     put(c, files | {f"optim_world_size_2_rank_{n}.pt": {"state": {0: {"exp_avg": FLAT[n]}}} for n in range(2)})
@@ -242,7 +242,7 @@ def flat_shards_of_an_optimizer(c):
 @case("torch_rank_part", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def partial_sums(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
     hint: its own
     """
     ranks(c, *(dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,)) for n in range(2)))
@@ -251,7 +251,7 @@ def partial_sums(c):
 @case("torch_rank_part")
 def a_dim_that_the_tensor_does_not_have(c):
     """
-    dcpctl: ranks: tensor 'model.w': torch_rank_part (got placements that its shape does not have)
+    dcpctl: ranks: tensor 'model.w': torch_rank_part: placements that its shape does not have
     hint: its own
     """
     ranks(c, *(dtensor((4, 2), (shard(2),), (n,)) for n in range(2)))
@@ -260,7 +260,7 @@ def a_dim_that_the_tensor_does_not_have(c):
 @case("torch_rank_part", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def a_coordinate_for_another_mesh(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
     hint: its own
     """
     ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
@@ -277,7 +277,7 @@ def a_part_of_another_shape(c):
 @case("tensor_hole", "consolidate ranks out.pt", "convert ranks out")
 def a_coordinate_that_no_rank_has(c):
     """
-    dcpctl: ranks: tensor 'model.w': tensor_hole (got [2:4, 0:2] in no chunk)
+    dcpctl: ranks: tensor 'model.w': tensor_hole: [2:4, 0:2] in no chunk
     hint: its own
     """
     ranks(c, dtensor((6, 2), (shard(),), (0,)), dtensor((6, 2), (shard(),), (2,)))
@@ -286,7 +286,7 @@ def a_coordinate_that_no_rank_has(c):
 @case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
 def copies_that_differ(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ (got a value different from that in ranks/model_world_size_2_rank_0.pt)
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
     hint: its own
     """
     ranks(c, 1, 2)
@@ -348,7 +348,7 @@ def one_file_for_two_items(c):
 @case("pickle_unsafe", "verify ranks --fail-on unsafe", "verify ranks --quick --fail-on unsafe", "inspect ranks --fail-on unsafe", says="findings", exit=1)
 def a_call_in_metadata_pkl(c):
     """
-    warning: ranks/metadata.pkl: pickle_unsafe (got posix.system)
+    warning: ranks/metadata.pkl: pickle_unsafe: posix.system
     """
     put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=[None]), more=call("posix.system", "true")), "model_0.pt": {"w": 1}})
 
@@ -365,7 +365,7 @@ def an_item_file_is_missing(c):
 @case("duplicates_differ", "verify ranks", says="findings", exit=1)
 def copies_that_differ_are_damage(c):
     """
-    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ (got a value different from that in ranks/model_world_size_2_rank_0.pt)
+    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
     """
     ranks(c, 1, 2)
 

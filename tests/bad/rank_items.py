@@ -270,7 +270,7 @@ def a_path_that_is_no_list(c):
 @case("not_checkpoint")
 def a_path_that_is_no_json(c):
     """
-    dcpctl: ranks/metadata.pkl @ 0x4: not_checkpoint (got no JSON)
+    dcpctl: ranks/metadata.pkl @ 0x4: not_checkpoint: no JSON
     """
     whole(c, group(), path="w")
 
@@ -278,7 +278,7 @@ def a_path_that_is_no_json(c):
 @case("not_checkpoint")
 def a_path_that_ends_early(c):
     """
-    dcpctl: ranks/metadata.pkl @ 0xa: not_checkpoint (got no JSON)
+    dcpctl: ranks/metadata.pkl @ 0xa: not_checkpoint: no JSON
     """
     whole(c, group(), path='["w"]}, {"a": [1')
 
@@ -310,7 +310,7 @@ def one_file_for_two_ranks(c):
 @case("path_escapes")
 def a_file_above_the_folder(c):
     """
-    dcpctl: ranks: path_escapes (got '../model_0.pt')
+    dcpctl: ranks: path_escapes: '../model_0.pt'
     """
     whole(c, group(), files={0: at("../model_0.pt"), 1: None})
 
@@ -318,7 +318,7 @@ def a_file_above_the_folder(c):
 @case("path_escapes")
 def a_file_at_an_absolute_path(c):
     """
-    dcpctl: ranks: path_escapes (got '/etc/passwd')
+    dcpctl: ranks: path_escapes: '/etc/passwd'
     """
     whole(c, group(), files={0: at("/etc/passwd"), 1: None})
 
@@ -450,7 +450,7 @@ def no_file_of_what_is_replicated(c):
 @case("item_format_unread", *FOUND)
 def safetensors_that_nothing_describes(c):
     """
-    dcpctl: ranks/model_0.safetensors: item_format_unread (got model, whose tensors no metadata says the layout of)
+    dcpctl: ranks/model_0.safetensors: item_format_unread: model, whose tensors no metadata says the layout of
     """
     put(c, {"metadata.pkl": dump({"metadata": {}, "world_size": 2, "version": "2.0"}), "model_0.safetensors": tensors(), "model_1.safetensors": tensors(), "step_0.pt": {"n": 1}})
 
@@ -458,7 +458,7 @@ def safetensors_that_nothing_describes(c):
 @case("hf_file_ignored", "verify ranks", "inspect ranks", exit=0, says="findings")
 def files_of_no_item(c):
     """
-    note: ranks: hf_file_ignored (got config.json, model-00001-of-00001.safetensors)
+    note: ranks: hf_file_ignored (config.json, model-00001-of-00001.safetensors)
     """
     plain = {f"model_{n}.pt": {"w": rebuild(storage(count=4), (2, 2))} for n in range(2)}
     whole(c, group(), item_files=plain | {"config.json": b"{}", "model-00001-of-00001.safetensors": tensors()})
@@ -475,7 +475,7 @@ def beside_a_model(c, **files):
 @case("not_checkpoint", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def an_item_that_is_no_json(c):
     """
-    dcpctl: ranks/config_0.json @ 0x1: not_checkpoint (got no JSON)
+    dcpctl: ranks/config_0.json @ 0x1: not_checkpoint: no JSON
     """
     beside_a_model(c, **{"config_0.json": b"{'a': 1}"})
 
@@ -491,7 +491,7 @@ def json_of_10_to_the_5_levels(c):
 @case("not_checkpoint", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def json_with_a_key_twice(c):
     """
-    dcpctl: ranks/config_0.json: not_checkpoint (got the key 'a' twice)
+    dcpctl: ranks/config_0.json: not_checkpoint: the key 'a' twice
     """
     beside_a_model(c, **{"config_0.json": b'{"a": 1, "a": 2}'})
 
@@ -499,7 +499,7 @@ def json_with_a_key_twice(c):
 @case("not_checkpoint", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def json_with_an_integer_of_65_bits(c):
     """
-    dcpctl: ranks/config_0.json: not_checkpoint (got an integer of more than 64 bits)
+    dcpctl: ranks/config_0.json: not_checkpoint: an integer of more than 64 bits
     """
     beside_a_model(c, **{"config_0.json": b'{"a": 18446744073709551616}'})
 
@@ -583,7 +583,7 @@ def accelerates_rank_twice(c):
 @case("torch_rank_part")
 def a_flat_parameter_of_accelerate(c):
     """
-    dcpctl: ranks/pytorch_model_fsdp_0_rank0.bin: torch_rank_part (got a flat parameter of LOCAL_STATE_DICT: its parameters' names and shapes are in no file)
+    dcpctl: ranks/pytorch_model_fsdp_0_rank0.bin: torch_rank_part: a flat parameter of LOCAL_STATE_DICT: its parameters' names and shapes are in no file
     hint: its own
     """
     put(c, {"pytorch_model_fsdp_0_rank0.bin": {"_flat_param": rebuild(storage(count=4), (4,))}})

@@ -25,7 +25,7 @@ def chunks_of_one(count):
 @case("rank_missing", "inspect ckpt", exit=0, says="findings")
 def the_metadata_of_a_rank_is_missing(c):
     """
-    warning: ckpt: rank_missing (got no __1.metadata beside __2.metadata)
+    warning: ckpt: rank_missing: no __1.metadata beside __2.metadata
     """
     ranks(c, number=2)
 
@@ -33,7 +33,7 @@ def the_metadata_of_a_rank_is_missing(c):
 @case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def two_ranks_say_two_shapes(c):
     """
-    dcpctl: ckpt: tensor 'model.b': ranks_disagree (got two shapes)
+    dcpctl: ckpt: tensor 'model.b': ranks_disagree: two shapes
     hint: its own
     """
     other = small(c.folder)
@@ -44,7 +44,7 @@ def two_ranks_say_two_shapes(c):
 @case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def two_ranks_say_two_dtypes(c):
     """
-    dcpctl: ckpt: tensor 'model.b': ranks_disagree (got float32 and float16)
+    dcpctl: ckpt: tensor 'model.b': ranks_disagree: float32 and float16
     hint: its own
     """
     other = small(c.folder)
@@ -55,7 +55,7 @@ def two_ranks_say_two_dtypes(c):
 @case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def a_tensor_on_one_rank_and_an_object_on_another(c):
     """
-    dcpctl: ckpt: tensor 'model.b': ranks_disagree (got a tensor on one rank, an object on another)
+    dcpctl: ckpt: tensor 'model.b': ranks_disagree: a tensor on one rank, an object on another
     hint: its own
     """
     other = small(c.folder)
@@ -67,7 +67,7 @@ def a_tensor_on_one_rank_and_an_object_on_another(c):
 @case("duplicates_differ", "consolidate ckpt out.pt")
 def two_ranks_wrote_different_values(c):
     """
-    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': duplicates_differ (got a value different from that in ckpt/__0_0.distcp)
+    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': duplicates_differ: a value different from that in ckpt/__0_0.distcp
     hint: its own
     """
     other = small(c.folder)
@@ -106,7 +106,7 @@ def a_step_that_is_not_there(c):
 @case("step_ambiguous", "inspect . --step 6", "consolidate . out.pt --step latest", exit=2)
 def two_folders_of_one_step(c):
     """
-    dcpctl: .: step_ambiguous (got './model_6' and './optimizer_6')
+    dcpctl: .: step_ambiguous: './model_6' and './optimizer_6'
     hint: its own
     """
     c.write()
@@ -127,14 +127,14 @@ def no_step_is_complete(c):
 @case("usage", "consolidate . out.pt --step 1 --pattern ((", exit=2)
 def a_pattern_that_is_no_regular_expression(c):
     """
-    dcpctl: usage (got --pattern '((', expected a regular expression with one group, for the step's number)
+    dcpctl: got --pattern '((', expected a regular expression with one group, for the step's number
     """
 
 
 @case("usage", "consolidate ckpt out.pt --rename ((=>x", exit=2)
 def a_rename_that_is_no_regular_expression(c):
     """
-    dcpctl: usage (got --rename '((', expected a regular expression)
+    dcpctl: got --rename '((', expected a regular expression
     """
 
 
@@ -152,7 +152,7 @@ def a_regular_expression_on_a_name_of_5000_bytes(c):
 @case("chunk_without_item", "consolidate ckpt out.pt")
 def a_rank_with_40000_chunks_of_one_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.b': chunk_without_item (got chunk [1:2])
+    dcpctl: ckpt: tensor 'model.b': chunk_without_item: chunk [1:2]
     hint: its own
     """
     c.tensors["model.b"] = Tensor((40000,), [], fields={"chunks": chunks_of_one(40000)})

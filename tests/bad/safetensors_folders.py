@@ -42,7 +42,7 @@ TWO = {A: file_of({"a": (2,)}), B: file_of({"b": (3,)})}
 @case("hf_index_bad")
 def an_index_that_is_no_json(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json @ 0x15: hf_index_bad (got no JSON)
+    dcpctl: ckpt/model.safetensors.index.json @ 0x15: hf_index_bad: no JSON
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": ')
@@ -51,7 +51,7 @@ def an_index_that_is_no_json(c):
 @case("hf_index_bad")
 def an_index_without_a_map(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: hf_index_bad (got no weight_map)
+    dcpctl: ckpt/model.safetensors.index.json: hf_index_bad: no weight_map
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 20}}')
@@ -60,7 +60,7 @@ def an_index_without_a_map(c):
 @case("hf_index_bad")
 def an_index_with_a_number_for_a_file(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': hf_index_bad (got no file name)
+    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': hf_index_bad: no file name
     """
     folder(c, TWO, {"a": 7})
 
@@ -68,7 +68,7 @@ def an_index_with_a_number_for_a_file(c):
 @case("hf_index_bad")
 def an_index_with_a_tensor_twice(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': hf_index_bad (got the tensor twice)
+    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': hf_index_bad: the tensor twice
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "x", "a": "y"}}')
@@ -86,7 +86,7 @@ def an_index_nested_deep(c):
 @case("path_escapes")
 def an_index_that_leads_elsewhere(c):
     """
-    dcpctl: ckpt: path_escapes (got '../model-00001-of-00002.safetensors')
+    dcpctl: ckpt: path_escapes: '../model-00001-of-00002.safetensors'
     """
     folder(c, TWO, {"a": "../" + A})
 
@@ -104,7 +104,7 @@ def a_link_that_is_not_of_the_cache(c):
 @case("file_missing", "inspect ckpt", exit=1, says="findings")
 def a_file_of_the_index_is_missing(c):
     """
-    damage: ckpt/model-00002-of-00002.safetensors: file_missing (got 2 tensors of the index)
+    damage: ckpt/model-00002-of-00002.safetensors: file_missing: 2 tensors of the index
     """
     folder(c, {A: TWO[A]}, {"a": A, "b": B, "c": B})
 
@@ -112,7 +112,7 @@ def a_file_of_the_index_is_missing(c):
 @case("file_missing", "consolidate ckpt out.pt", "consolidate ckpt out.pt --key a")
 def a_file_of_the_index_is_missing_to_a_writer(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: file_missing (got 2 tensors of the index)
+    dcpctl: ckpt/model-00002-of-00002.safetensors: file_missing: 2 tensors of the index
     hint: the folder is not complete: restore its files
     """
     folder(c, {A: TWO[A]}, {"a": A, "b": B, "c": B})
@@ -121,7 +121,7 @@ def a_file_of_the_index_is_missing_to_a_writer(c):
 @case("file_missing", "consolidate ckpt out.pt")
 def an_index_that_is_stale(c):
     """
-    dcpctl: ckpt/model-00001-of-00002.safetensors: file_missing (got 1 tensor of the index)
+    dcpctl: ckpt/model-00001-of-00002.safetensors: file_missing: 1 tensor of the index
     hint: the files that are here hold these tensors: the index is stale; give ckpt/model.safetensors
     """
     folder(c, {"model.safetensors": file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B})
@@ -130,7 +130,7 @@ def an_index_that_is_stale(c):
 @case("file_missing", "consolidate ckpt out.pt")
 def an_index_of_other_shards(c):
     """
-    dcpctl: ckpt/model-00001-of-00002.safetensors: file_missing (got 1 tensor of the index)
+    dcpctl: ckpt/model-00001-of-00002.safetensors: file_missing: 1 tensor of the index
     hint: the files that are here hold these tensors: the index is stale; without ckpt/model.safetensors.index.json they are read as they are
     """
     folder(c, {"model-00001-of-00001.safetensors": TWO[A], "other.safetensors": TWO[B]}, {"a": A, "b": B})
@@ -147,7 +147,7 @@ def a_second_copy_of_another_shape(c):
 @case("hf_index_other_file", "inspect ckpt", exit=0, says="findings")
 def a_second_copy(c):
     """
-    warning: ckpt/model.safetensors.index.json: tensor 'a': a second copy of the tensor, in a file that the index names for others, is ignored (got in model-00002-of-00002.safetensors)
+    warning: ckpt/model.safetensors.index.json: tensor 'a': a second copy of the tensor, in a file that the index names for others, is ignored: in model-00002-of-00002.safetensors
     """
     folder(c, {A: TWO[A], B: file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B})
 
@@ -182,7 +182,7 @@ def a_tensor_is_in_another_file_than_the_index_says(c):
 @case("hf_index_not_named", "inspect ckpt", exit=0, says="findings")
 def a_tensor_that_the_index_does_not_name(c):
     """
-    warning: ckpt/model.safetensors.index.json: tensor 'x': hf_index_not_named (got model-00001-of-00002.safetensors, and 1 more)
+    warning: ckpt/model.safetensors.index.json: tensor 'x': hf_index_not_named: model-00001-of-00002.safetensors, and 1 more
     """
     folder(c, {A: file_of({"a": (2,), "x": (1,), "y": (1,)}), B: TWO[B]}, {"a": A, "b": B})
 
@@ -216,7 +216,7 @@ def scalars_that_torch_consolidated(c):
 @case("not_checkpoint")
 def two_indexes(c):
     """
-    dcpctl: ckpt: not_checkpoint (got a folder of several checkpoints)
+    dcpctl: ckpt: not_checkpoint: a folder of several checkpoints
     hint: give one of their indexes: ckpt/one.safetensors.index.json, ckpt/two.safetensors.index.json
     """
     folder(c, TWO)
@@ -267,7 +267,7 @@ def a_name_in_two_files(c):
 @case("shard_file_missing", "inspect ckpt", exit=1, says="findings")
 def a_numbered_file_is_missing(c):
     """
-    damage: ckpt: shard_file_missing (got no model-00002-of-00002)
+    damage: ckpt: shard_file_missing: no model-00002-of-00002
     """
     folder(c, {A: TWO[A]})
 
@@ -275,7 +275,7 @@ def a_numbered_file_is_missing(c):
 @case("shard_file_missing", "consolidate ckpt out.pt")
 def a_numbered_file_is_missing_to_a_writer(c):
     """
-    dcpctl: ckpt: shard_file_missing (got no model-00001-of-00002)
+    dcpctl: ckpt: shard_file_missing: no model-00001-of-00002
     hint: its own
     """
     folder(c, {B: TWO[B]})
@@ -318,7 +318,7 @@ def tensors_that_overlap(c):
 @case("safetensors_unknown_dtype", "consolidate ckpt out.pt")
 def a_dtype_of_tomorrow(c):
     """
-    dcpctl: ckpt/w.safetensors: tensor 'w': safetensors_unknown_dtype (got F3)
+    dcpctl: ckpt/w.safetensors: tensor 'w': safetensors_unknown_dtype: F3
     hint: kFewerKeys
     """
     lie = {"w": {"dtype": "F3", "shape": [2], "data_offsets": [0, 8]}}
@@ -350,7 +350,7 @@ def a_git_lfs_pointer_alone(c):
 @case("safetensors_bad_length", "inspect model.safetensors")
 def a_safetensors_file_of_nothing(c):
     """
-    dcpctl: model.safetensors: safetensors_bad_length (got 0 bytes in all)
+    dcpctl: model.safetensors: safetensors_bad_length: 0 bytes in all
     """
     Path(c.folder.parent, "model.safetensors").write_bytes(b"")
     c.written = True

@@ -108,7 +108,7 @@ def more_json_behind_the_header(c):
 @case("safetensors_bad_header")
 def a_header_nested_100000_deep(c):
     """
-    dcpctl: m.safetensors: safetensors_bad_header (got a nested value at 'w')
+    dcpctl: m.safetensors: safetensors_bad_header: a nested value at 'w'
     """
     put(c, b'{"w": ' + b"[" * 100000 + b"]" * 100000 + b"}")
 
@@ -127,7 +127,7 @@ def a_header_of_a_mebibyte_of_tensors(c):
 @case("safetensors_duplicate")
 def a_tensor_twice(c):
     """
-    dcpctl: m.safetensors: safetensors_duplicate (got w)
+    dcpctl: m.safetensors: safetensors_duplicate: w
     """
     one = json.dumps(entry(0, 0, (0,))).encode()
     put(c, b'{"w": ' + one + b', "w": ' + one + b"}", b"")
@@ -136,7 +136,7 @@ def a_tensor_twice(c):
 @case("safetensors_duplicate")
 def a_shape_twice(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_duplicate (got shape)
+    dcpctl: m.safetensors: tensor 'w': safetensors_duplicate: shape
     """
     put(c, b'{"w": {"dtype": "F32", "shape": [2], "shape": [4], "data_offsets": [0, 8]}}', bytes(8))
 
@@ -144,7 +144,7 @@ def a_shape_twice(c):
 @case("safetensors_duplicate")
 def the_metadata_twice(c):
     """
-    dcpctl: m.safetensors: safetensors_duplicate (got __metadata__)
+    dcpctl: m.safetensors: safetensors_duplicate: __metadata__
     """
     put(c, b'{"__metadata__": {"a": "b"}, "__metadata__": {"a": "c"}, "w": ' + json.dumps(entry()).encode() + b"}", bytes(8))
 
@@ -152,7 +152,7 @@ def the_metadata_twice(c):
 @case("safetensors_duplicate")
 def a_member_of_the_metadata_twice(c):
     """
-    dcpctl: m.safetensors: safetensors_duplicate (got a)
+    dcpctl: m.safetensors: safetensors_duplicate: a
     """
     put(c, b'{"__metadata__": {"a": "b", "a": "c"}, "w": ' + json.dumps(entry()).encode() + b"}", bytes(8))
 
@@ -163,7 +163,7 @@ def a_member_of_the_metadata_twice(c):
 @case("safetensors_bad_header")
 def metadata_that_is_a_number(c):
     """
-    dcpctl: m.safetensors: safetensors_bad_header (got a value at 'a')
+    dcpctl: m.safetensors: safetensors_bad_header: a value at 'a'
     """
     put(c, {"__metadata__": {"a": 7}, "w": entry()}, bytes(8))
 
@@ -171,7 +171,7 @@ def metadata_that_is_a_number(c):
 @case("safetensors_bad_header")
 def a_tensor_that_is_a_number(c):
     """
-    dcpctl: m.safetensors: safetensors_bad_header (got a value at 'w')
+    dcpctl: m.safetensors: safetensors_bad_header: a value at 'w'
     """
     put(c, {"w": 7}, bytes(8))
 
@@ -179,7 +179,7 @@ def a_tensor_that_is_a_number(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_without_its_dtype(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got no dtype)
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: no dtype
     hint: kFewerKeys
     """
     put(c, {"w": {"shape": [2], "data_offsets": [0, 8]}}, bytes(8))
@@ -188,7 +188,7 @@ def a_tensor_without_its_dtype(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_without_its_shape(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got no shape)
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: no shape
     hint: kFewerKeys
     """
     put(c, {"w": {"dtype": "F32", "data_offsets": [0, 8]}}, bytes(8))
@@ -197,7 +197,7 @@ def a_tensor_without_its_shape(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_without_its_place(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got no data_offsets)
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: no data_offsets
     hint: kFewerKeys
     """
     put(c, {"w": {"dtype": "F32", "shape": [2]}}, bytes(8))
@@ -206,7 +206,7 @@ def a_tensor_without_its_place(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_shape_that_is_text(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got a value at 'shape')
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: a value at 'shape'
     hint: kFewerKeys
     """
     put(c, {"w": {**entry(), "shape": "2"}}, bytes(8))
@@ -215,7 +215,7 @@ def a_shape_that_is_text(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_negative_size(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got a value at 'shape')
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: a value at 'shape'
     hint: kFewerKeys
     """
     put(c, {"w": entry(shape=(-2,))}, bytes(8))
@@ -224,7 +224,7 @@ def a_negative_size(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_size_with_a_fraction(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got a value at 'shape')
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: a value at 'shape'
     hint: kFewerKeys
     """
     put(c, {"w": entry(shape=(2.5,))}, bytes(8))
@@ -233,7 +233,7 @@ def a_size_with_a_fraction(c):
 @case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_size_beyond_64_bits(c):
     """
-    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header (got a value at 'shape')
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: a value at 'shape'
     hint: kFewerKeys
     """
     put(c, {"w": entry(shape=(1 << 64,))}, bytes(8))
@@ -242,7 +242,7 @@ def a_size_beyond_64_bits(c):
 @case("number_overflow", "consolidate m.safetensors out.pt")
 def sizes_whose_product_overflows(c):
     """
-    dcpctl: m.safetensors: tensor 'w': number_overflow (got 4398046511104 * 1099511627776)
+    dcpctl: m.safetensors: tensor 'w': number_overflow: 4398046511104 * 1099511627776
     hint: kFewerKeys
     """
     put(c, {"w": entry(shape=(1 << 40, 1 << 40))}, bytes(8))

@@ -22,7 +22,7 @@ def name(rank):
 @case("sharding_info_bad")
 def sharding_info_that_is_no_json(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: sharding_info_bad (got no JSON object)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: sharding_info_bad: no JSON object
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}, info="no JSON")})
 
@@ -30,7 +30,7 @@ def sharding_info_that_is_no_json(c):
 @case("sharding_info_bad")
 def sharding_info_with_a_negative_offset(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': sharding_info_bad (got saved_offsets that are not a list of numbers)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': sharding_info_bad: saved_offsets that are not a list of numbers
     """
     folder(c, {name(1): shard({"w": ((2,), (-1,))})})
 
@@ -46,7 +46,7 @@ def sharding_info_of_another_rank(c):
 @case("sharding_info_bad")
 def sharding_info_that_is_a_list(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': sharding_info_bad (got no object)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': sharding_info_bad: no object
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}, info='{"w": [0]}')})
 
@@ -54,7 +54,7 @@ def sharding_info_that_is_a_list(c):
 @case("number_overflow")
 def offsets_that_overflow(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors: number_overflow (got 9223372036854775807 + 2)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors: number_overflow: 9223372036854775807 + 2
     """
     folder(c, {name(1): shard({"w": ((2,), ((1 << 63) - 1,))})})
 
@@ -62,7 +62,7 @@ def offsets_that_overflow(c):
 @case("number_overflow")
 def a_tensor_of_too_many_bytes(c):
     """
-    dcpctl: ckpt: tensor 'w': number_overflow (got 4 * 4611686018427387906)
+    dcpctl: ckpt: tensor 'w': number_overflow: 4 * 4611686018427387906
     """
     folder(c, {name(1): shard({"w": ((2, 2), (1 << 62, 1 << 62))})})
 
@@ -79,7 +79,7 @@ def shards_of_two_ranks_of_dims(c):
 @case("shard_twice", "consolidate ckpt out.pt")
 def one_shard_in_two_files(c):
     """
-    dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': shard_twice (got a second one)
+    dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': shard_twice: a second one
     hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (0,))})})
@@ -88,8 +88,8 @@ def one_shard_in_two_files(c):
 @case("tensor_hole", "inspect ckpt", exit=1, says="findings")
 def the_first_shard_is_missing(c):
     """
-    damage: ckpt: tensor 'w': tensor_hole (got [0:2] in no chunk)
-    warning: ckpt: shard_gap (got no shard-00001 beside shard-00002)
+    damage: ckpt: tensor 'w': tensor_hole: [0:2] in no chunk
+    warning: ckpt: shard_gap (no shard-00001 beside shard-00002)
     """
     folder(c, {name(2): shard({"w": ((2,), (2,))})})
 
@@ -97,7 +97,7 @@ def the_first_shard_is_missing(c):
 @case("tensor_hole", "consolidate ckpt out.pt")
 def a_shard_in_the_middle_is_missing_to_a_writer(c):
     """
-    dcpctl: ckpt: tensor 'w': tensor_hole (got [2:4] in no chunk)
+    dcpctl: ckpt: tensor 'w': tensor_hole: [2:4] in no chunk
     hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((2,), (4,))})})
@@ -106,7 +106,7 @@ def a_shard_in_the_middle_is_missing_to_a_writer(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_a_rank_is_missing(c):
     """
-    warning: ckpt: shard_gap (got no shard-00002 beside shard-00003)
+    warning: ckpt: shard_gap (no shard-00002 beside shard-00003)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"v": ((2,), (0,))})})
 
@@ -120,7 +120,7 @@ def shards_of_two_ranks(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def one_file_of_a_rank_is_missing(c):
     """
-    warning: ckpt: shard_gap (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
+    warning: ckpt: shard_gap (no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
     """
     shards_of_two_ranks(c)
 
@@ -128,7 +128,7 @@ def one_file_of_a_rank_is_missing(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def a_file_that_no_rank_wrote(c):
     """
-    warning: ckpt: shard_gap (got no model-00002-of-00003)
+    warning: ckpt: shard_gap (no model-00002-of-00003)
     """
     files = {1: {"w": ((2,), (0,))}, 3: {"v": ((2,), (0,))}}
     folder(c, {f"shard-00001-model-0000{number}-of-00003.safetensors": shard(tensors) for number, tensors in files.items()})
@@ -137,7 +137,7 @@ def a_file_that_no_rank_wrote(c):
 @case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
 def the_shard_of_the_last_rank_is_missing(c):
     """
-    dcpctl: note: ckpt: shard_count_unknown (got shard-00001 to shard-00002)
+    dcpctl: note: ckpt: shard_count_unknown: shard-00001 to shard-00002
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (2,)), "v": ((2,), (0,))})})
 
@@ -145,7 +145,7 @@ def the_shard_of_the_last_rank_is_missing(c):
 @case("shard_count_unknown", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_the_last_rank_is_missing_to_inspect(c):
     """
-    note: ckpt: shard_count_unknown (got shard-00001 to shard-00002)
+    note: ckpt: shard_count_unknown: shard-00001 to shard-00002
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (2,)), "v": ((2,), (0,))})})
 
@@ -153,7 +153,7 @@ def the_shard_of_the_last_rank_is_missing_to_inspect(c):
 @case("tensor_hole", "consolidate ckpt out.pt")
 def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
     """
-    dcpctl: ckpt: tensor 'w': tensor_hole (got [2:4] in no chunk)
+    dcpctl: ckpt: tensor 'w': tensor_hole: [2:4] in no chunk
     hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((0,), (4,))})})
@@ -163,7 +163,7 @@ def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
 def a_chunk_that_torch_replaced(c):
     """
     damage: ckpt/__0_0.distcp: tensor 'model.w': shard_lost (expected chunk [0:2, 0:3])
-    damage: ckpt: tensor 'model.w': chunk_without_item (got chunk [0:2, 0:3])
+    damage: ckpt: tensor 'model.w': chunk_without_item: chunk [0:2, 0:3]
     warning: ckpt/__0_0.distcp: safetensors_items
     """
     replaced(c)
@@ -190,7 +190,7 @@ def a_file_of_the_metadata_that_is_a_safetensors_file(c):
 def a_file_of_the_metadata_that_is_a_safetensors_file_to_verify(c):
     """
     warning: ckpt/__0_0.distcp: safetensors_items
-    note: ckpt: crc_absent (got 2 records)
+    note: ckpt: crc_absent (2 records)
     """
     as_safetensors(c, {"model.w": ((4, 3), (0, 0)), "model.b": ((2,), (0,))})
 

@@ -52,7 +52,7 @@ def a_whole_module(c):
 @case("state_dict_key_twice", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def two_paths_of_one_key(c):
     """
-    warning: m.pt: object 'a.b': state_dict_key_twice (got here the second is a.b#2)
+    warning: m.pt: object 'a.b': state_dict_key_twice: here the second is a.b#2
     """
     put(c, saved({"a.b": 1, "a": {"b": 2}}))
 
@@ -60,7 +60,7 @@ def two_paths_of_one_key(c):
 @case("state_dict_key_twice", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def a_key_and_its_text(c):
     """
-    warning: m.pt: object '1': state_dict_key_twice (got here the second is 1#2)
+    warning: m.pt: object '1': state_dict_key_twice: here the second is 1#2
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
 
@@ -68,7 +68,7 @@ def a_key_and_its_text(c):
 @case("keys_collide", "convert m.pt out --world-size 1", exit=2)
 def a_key_and_its_text_in_a_folder(c):
     """
-    dcpctl: m.pt: object '1#2': keys_collide (got 1)
+    dcpctl: m.pt: object '1#2': keys_collide: 1
     hint: its own
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
@@ -165,7 +165,7 @@ def a_tensor_of_two_arguments(c):
 @case("item_unknown_dtype")
 def a_storage_of_an_unknown_class(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_unknown_dtype (got torch.Float3Storage)
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_unknown_dtype: torch.Float3Storage
     """
     put(c, saved({"w": rebuild(storage("torch.Float3Storage", count=2), (2,))}, EIGHT))
 
@@ -203,7 +203,7 @@ def a_damaged_format_version(c):
 @case("deflate_broken")
 def a_serialization_id_that_cannot_be_inflated(c):
     """
-    dcpctl: m.pt > .data/serialization_id @ 0x240: deflate_broken (got an end in the middle of it)
+    dcpctl: m.pt > .data/serialization_id @ 0x240: deflate_broken: an end in the middle of it
     """
     made = saved({"w": tensor()}, EIGHT)
     made.records.append(Record(".data/serialization_id", b"0" * 40))
@@ -215,7 +215,7 @@ def a_serialization_id_that_cannot_be_inflated(c):
 @case("torch_compressed", "verify m.pt", "inspect m.pt", says="findings", exit=0)
 def storages_that_are_compressed(c):
     """
-    warning: m.pt: torch_compressed (got data/0 and 1 more)
+    warning: m.pt: torch_compressed: data/0 and 1 more
     """
     made = saved({"w": tensor(), "v": rebuild(storage(key="1", count=2), (2,))}, EIGHT, EIGHT)
     deflate(made["data/0"])
@@ -268,7 +268,7 @@ def a_file_that_was_cut(c):
 @case("item_compressed")
 def a_compressed_storage(c):
     """
-    dcpctl: m.pt > data/0 @ 0x146: item_compressed (got method 12)
+    dcpctl: m.pt > data/0 @ 0x146: item_compressed: method 12
     """
     made = saved({"w": tensor()}, EIGHT)
     made["data/0"].method = 12
@@ -278,7 +278,7 @@ def a_compressed_storage(c):
 @case("over_limit")
 def tensors_that_share_a_bomb(c):
     """
-    dcpctl: m.pt > data.pkl: tensor 't32': over_limit (got many tensors in compressed storages: 2214592512 bytes to decode)
+    dcpctl: m.pt > data.pkl: tensor 't32': over_limit: many tensors in compressed storages: 2214592512 bytes to decode
     hint: save it again without compression: torch.save(torch.load(FILE), NEW)
     """
     made = saved({f"t{n}": rebuild(storage(count=1 << 24), (2,)) for n in range(40)}, bytes(64 << 20))
@@ -357,7 +357,7 @@ def wrapped(cls, inner):
 @case("torch_rank_part", "inspect m.pt", "verify m.pt", "consolidate m.pt out.pt", "convert m.pt out")
 def what_one_rank_saved_of_its_dtensors(c):
     """
-    dcpctl: m.pt: tensor 'w': torch_rank_part (got torch.distributed.tensor.DTensor)
+    dcpctl: m.pt: tensor 'w': torch_rank_part: torch.distributed.tensor.DTensor
     hint: its own
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor()), "b": tensor()}, EIGHT))
@@ -366,7 +366,7 @@ def what_one_rank_saved_of_its_dtensors(c):
 @case("torch_rank_part", "inspect model_world_size_2_rank_0.pt")
 def what_verl_saved_of_a_rank(c):
     """
-    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': torch_rank_part (got torch.distributed.tensor.DTensor)
+    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': torch_rank_part: torch.distributed.tensor.DTensor
     hint: give the folder: the files of all ranks are one checkpoint
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor())}, EIGHT))
@@ -376,7 +376,7 @@ def what_verl_saved_of_a_rank(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors")
 def a_subclass_that_safetensors_cannot_hold(c):
     """
-    dcpctl: m.pt: no_dtype_in_output (got w (float32))
+    dcpctl: m.pt: no_dtype_in_output: w (float32)
     hint: its own
     """
     put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
@@ -385,7 +385,7 @@ def a_subclass_that_safetensors_cannot_hold(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors", "consolidate m.pt out.safetensors --model-only", "consolidate m.pt out.safetensors --dry-run", "consolidate m.pt out --max-shard-size 1GB")
 def weights_that_are_objects(c):
     """
-    dcpctl: m.pt: no_dtype_in_output (got model.w (an object that holds tensors))
+    dcpctl: m.pt: no_dtype_in_output: model.w (an object that holds tensors)
     hint: its own
     """
     made = {"w": call("te.make_float8", tensor()), "v": tensor(), "l": {"x": call("te.make_float8", tensor())}}
@@ -395,7 +395,7 @@ def weights_that_are_objects(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors", "convert m.pt out.safetensors")
 def a_model_that_is_an_object(c):
     """
-    dcpctl: m.pt: no_dtype_in_output (got model (an object that holds tensors))
+    dcpctl: m.pt: no_dtype_in_output: model (an object that holds tensors)
     hint: its own
     """
     optimizer = {"state": {0: {"exp_avg": tensor()}}, "param_groups": [{"lr": 1}]}
@@ -405,7 +405,7 @@ def a_model_that_is_an_object(c):
 @case("nothing_selected", "consolidate m.pt out.pt --model-only", "consolidate m.pt out.safetensors --model-only", exit=2)
 def no_model_beside_an_optimizer(c):
     """
-    dcpctl: m.pt: nothing_selected (got nothing that is model)
+    dcpctl: m.pt: nothing_selected: nothing that is model
     hint: see the keys with 'dcpctl inspect m.pt --keys'
     """
     put(c, saved({"optimizer": {"state": {0: {"exp_avg": tensor()}}, "param_groups": [{"lr": 1}]}, "steps": (1, 2), "model": call("te.Detector", 7)}, EIGHT))
@@ -414,7 +414,7 @@ def no_model_beside_an_optimizer(c):
 @case("weights_left_out", "consolidate m.pt out.pt --tensors-only", "consolidate m.pt out.safetensors --tensors-only --model-only", "convert m.pt out --tensors-only", "consolidate m.pt out.pt --tensors-only --root model --dry-run")
 def weights_that_are_objects_left_out_with_the_others(c):
     """
-    dcpctl: m.pt: weights_left_out (got model.w (an object that holds tensors))
+    dcpctl: m.pt: weights_left_out: model.w (an object that holds tensors)
     hint: its own
     """
     put(c, saved({"model": {"w": call("te.make_float8", tensor()), "v": tensor()}, "epoch": 3}, EIGHT))
@@ -434,7 +434,7 @@ def objects_with_tensors_that_are_no_weights(c):
 @case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
 def a_tensor_on_meta(c):
     """
-    dcpctl: m.pt: tensor 'w': layout_not_strided (got float32 on meta (not strided))
+    dcpctl: m.pt: tensor 'w': layout_not_strided: float32 on meta (not strided)
     hint: its own
     """
     put(c, saved({"w": call("torch._utils._rebuild_meta_tensor_no_storage", glob("torch.float32"), (3,), (1,), False), "b": tensor()}, EIGHT))
@@ -443,7 +443,7 @@ def a_tensor_on_meta(c):
 @case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
 def a_nested_tensor(c):
     """
-    dcpctl: m.pt: tensor 'w': layout_not_strided (got torch._utils._rebuild_nested_tensor (not strided))
+    dcpctl: m.pt: tensor 'w': layout_not_strided: torch._utils._rebuild_nested_tensor (not strided)
     hint: its own
     """
     put(c, saved({"w": call("torch._utils._rebuild_nested_tensor", tensor(), tensor(), tensor(), tensor()), "b": tensor()}, EIGHT))
@@ -452,7 +452,7 @@ def a_nested_tensor(c):
 @case("cast_opaque", "consolidate m.pt out.pt --dtype bf16")
 def a_subclass_to_be_cast(c):
     """
-    dcpctl: m.pt: tensor 'w': cast_opaque (got float32 that is quantized or a subclass)
+    dcpctl: m.pt: tensor 'w': cast_opaque: float32 that is quantized or a subclass
     hint: its own
     """
     put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
@@ -464,7 +464,7 @@ def a_subclass_to_be_cast(c):
 @case("pickle_trailing", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def bytes_behind_the_pickle(c):
     """
-    warning: m.pt > data.pkl @ 0x51: pickle_trailing (got 23 bytes)
+    warning: m.pt > data.pkl @ 0x51: pickle_trailing (23 bytes)
     """
     file = saved({"a": 1})
     file["data.pkl"].data += b"cos\nsystem\n(S'true'\ntR."
@@ -474,7 +474,7 @@ def bytes_behind_the_pickle(c):
 @case("pickle_unloaded", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def another_pickle_in_the_archive(c):
     """
-    warning: m.pt > more.pkl @ 0x140: pickle_unloaded (got os.system)
+    warning: m.pt > more.pkl @ 0x140: pickle_unloaded: os.system
     """
     file = saved({"a": 1})
     file.records.append(Record("more.pkl", b"cos\nsystem\n(S'true'\ntR."))

@@ -63,7 +63,7 @@ def a_bit_in_a_storage_of_a_torch_file(c):
 @case("crc_absent", "verify m.safetensors", "verify m.safetensors --strict", says="findings", exit=0)
 def a_file_that_has_no_place_for_crcs(c):
     """
-    note: m.safetensors: crc_absent (got 1 record)
+    note: m.safetensors: crc_absent (1 record)
     """
     header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
     alone(c, "m.safetensors", struct.pack("<Q", len(header)) + header + bytes(8))
@@ -135,7 +135,7 @@ def all_that_is_damaged_is_named(c):
 @case("crc_absent", *COMMANDS, **ODD)
 def records_without_a_crc(c):
     """
-    warning: ckpt: crc_absent (got 15 records)
+    warning: ckpt: crc_absent (15 records)
     """
     for item in c.items:
         for record in item.data.records:
@@ -145,7 +145,7 @@ def records_without_a_crc(c):
 @case("crc_absent", "verify ckpt --strict", **FINDINGS)
 def a_warning_is_a_no_with_strict(c):
     """
-    warning: ckpt: crc_absent (got 1 record)
+    warning: ckpt: crc_absent (1 record)
     """
     c.item("step").data["version"].crc = 0
 
@@ -171,7 +171,7 @@ def the_end_of_an_archive_is_damaged(c):
 @case("zip_bad_local", *QUICK, **FINDINGS)
 def a_header_of_a_record_is_damaged(c):
     """
-    damage: ckpt/__1_0.distcp > data/0 @ 0x146: tensor 'model.w': zip_bad_local (got no local header)
+    damage: ckpt/__1_0.distcp > data/0 @ 0x146: tensor 'model.w': zip_bad_local: no local header
     """
     flip(c, "__1_0.distcp", find(c, "__1_0.distcp", b"PK\3\4", 2))
 
@@ -179,7 +179,7 @@ def a_header_of_a_record_is_damaged(c):
 @case("item_trailing", *QUICK, **ODD)
 def bytes_follow_the_archive(c):
     """
-    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_trailing (got 4 bytes after its end record)
+    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_trailing: 4 bytes after its end record
     """
     data = c.item("model.w", 1).data.bytes() + b"more"
     c.item("model.w", 1).data = data
@@ -231,7 +231,7 @@ def an_object_that_is_no_archive(c):
 @case("items_overlap", *QUICK, **FINDINGS)
 def two_items_in_one_place(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x0: tensor 'model.b': items_overlap (got bytes 0 to 782, and 'model.w' has bytes 0 to 782)
+    damage: ckpt/__0_0.distcp @ 0x0: tensor 'model.b': items_overlap: bytes 0 to 782, and 'model.w' has bytes 0 to 782
     """
     c.item("model.b").data = tensor_item([7, 8, 9], (3,))
     length = len(c.item("model.w").data.bytes())
@@ -243,7 +243,7 @@ def two_items_in_one_place(c):
 @case("items_overlap", *QUICK, **FINDINGS)
 def an_item_that_begins_inside_another(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x2e6: tensor 'model.b': items_overlap (got bytes 742 to 1396, and 'model.w' has bytes 0 to 782)
+    damage: ckpt/__0_0.distcp @ 0x2e6: tensor 'model.b': items_overlap: bytes 742 to 1396, and 'model.w' has bytes 0 to 782
     damage: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.b': zip_bad_end (got 246 bytes of directory at 514, expected an end at 18)
     """
     length = len(c.item("model.w").data.bytes())
@@ -272,8 +272,8 @@ def a_data_file_is_short(c):
 @case("tensor_hole", *QUICK, **FINDINGS)
 def a_hole(c):
     """
-    damage: ckpt: tensor 'model.w': chunk_without_item (got chunk [3:4, 0:3])
-    damage: ckpt: tensor 'model.w': tensor_hole (got [2:3, 0:3] in no chunk)
+    damage: ckpt: tensor 'model.w': chunk_without_item: chunk [3:4, 0:3]
+    damage: ckpt: tensor 'model.w': tensor_hole: [2:3, 0:3] in no chunk
     warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_without_chunk
     """
     c.tensors["model.w"].chunks = [((0, 0), (2, 3)), ((3, 0), (1, 3))]
@@ -286,7 +286,7 @@ def a_hole(c):
 def files_of_a_larger_world(c):
     """
     warning: ckpt/__0_7.distcp: orphan_file
-    warning: ckpt/__2_0.distcp: orphan_file (got rank 2, and the metadata names files of ranks up to 1)
+    warning: ckpt/__2_0.distcp: orphan_file: rank 2, and the metadata names files of ranks up to 1
     """
     c.write()
     (c.folder / "__2_0.distcp").write_bytes(b"of an earlier save")
@@ -316,7 +316,7 @@ def outputs_that_were_not_finished(c):
 @case("metadata_older", *QUICK, **ODD)
 def metadata_older_than_the_data(c):
     """
-    note: ckpt/__1_0.distcp: metadata_older (got 3600 seconds between them)
+    note: ckpt/__1_0.distcp: metadata_older: 3600 seconds between them
     """
     c.write()
     os.utime(c.folder / ".metadata", (1e9, 1e9))
@@ -327,9 +327,9 @@ def metadata_older_than_the_data(c):
 @case("rank_missing", *QUICK, **FINDINGS)
 def the_metadata_of_a_rank_is_missing(c):
     """
-    damage: ckpt: tensor 'model.w': tensor_hole (got [2:4, 0:3] in no chunk)
-    warning: ckpt: rank_missing (got no __0.metadata beside __1.metadata)
-    warning: ckpt/__1_0.distcp: orphan_file (got rank 1, and the metadata names files of ranks up to 0)
+    damage: ckpt: tensor 'model.w': tensor_hole: [2:4, 0:3] in no chunk
+    warning: ckpt: rank_missing: no __0.metadata beside __1.metadata
+    warning: ckpt/__1_0.distcp: orphan_file: rank 1, and the metadata names files of ranks up to 0
     """
     other = small(c.folder)
     other.tensors["model.w"].chunks.pop()
@@ -342,7 +342,7 @@ def the_metadata_of_a_rank_is_missing(c):
 @case("duplicates_differ", *QUICK, **ODD)
 def two_ranks_wrote_two_values(c):
     """
-    warning: ckpt/__1_0.distcp @ 0x30e: object 'step': duplicates_differ (got a value different from that in ckpt/__0_0.distcp)
+    warning: ckpt/__1_0.distcp @ 0x30e: object 'step': duplicates_differ: a value different from that in ckpt/__0_0.distcp
     """
     c.items += [item for item in small(c.folder).items if item.key == "step"]
     c.items[-1].file = "__1_0.distcp"
@@ -407,6 +407,6 @@ def no_memory(c):
 @case("usage", "verify ckpt --sample 0%", exit=2)
 def a_sample_of_nothing(c):
     """
-    dcpctl: usage (got --sample '0%', expected a percentage above 0, such as 5%)
+    dcpctl: got --sample '0%', expected a percentage above 0, such as 5%
     """
     pass

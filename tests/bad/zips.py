@@ -39,7 +39,7 @@ def an_end_record_cut_short(c):
 @case("zip_bad_end")
 def an_archive_in_several_parts(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': zip_bad_end (got an archive in several parts)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': zip_bad_end: an archive in several parts
     """
     broken(c).end["disk"] = 1
 
@@ -71,7 +71,7 @@ def two_counts_of_records(c):
 @case("zip_bad_end")
 def zip64_record_outside_the_slice(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x330: tensor 'model.w': zip_bad_end (got a zip64 end record at 1099511627776)
+    dcpctl: ckpt/__0_0.distcp @ 0x330: tensor 'model.w': zip_bad_end: a zip64 end record at 1099511627776
     """
     broken(c).end64 = {"end64_at": 1 << 40}
 
@@ -79,7 +79,7 @@ def zip64_record_outside_the_slice(c):
 @case("zip_bad_end")
 def zip64_record_that_is_none(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': zip_bad_end (got no zip64 end record)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': zip_bad_end: no zip64 end record
     """
     broken(c).end64 = {"mark": b"PK\0\0"}
 
@@ -122,7 +122,7 @@ def zip64_count_of_records(c):
 @case("zip_bad_directory")
 def more_records_than_the_directory_holds(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': zip_bad_directory (got 1000 records in 246 bytes)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': zip_bad_directory: 1000 records in 246 bytes
     """
     broken(c).end.update(entries=1000, here=1000)
 
@@ -148,7 +148,7 @@ def a_directory_that_begins_in_the_middle_of_an_entry(c):
 @case("zip_bad_directory")
 def an_extra_field_longer_than_its_entry(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': zip_bad_directory (got a malformed extra field)
+    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': zip_bad_directory: a malformed extra field
     """
     broken(c)["data/0"].size = 0xFFFFFFFF
     broken(c)["data/0"].extra = b"\1\0\xff\xff"
@@ -165,7 +165,7 @@ def an_extra_field_that_says_nothing(c):
 @case("zip_bad_directory")
 def a_zip64_field_that_is_not_there(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': zip_bad_directory (got a malformed extra field)
+    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': zip_bad_directory: a malformed extra field
     """
     broken(c)["data/0"].size = 0xFFFFFFFF
 
@@ -261,7 +261,7 @@ def the_local_name_is_longer_than_it_says(c):
 @case("zip_bad_local")
 def no_local_header_of_the_last_record(c):
     """
-    dcpctl: ckpt/__0_0.distcp > version @ 0x198: tensor 'model.w': zip_bad_local (got no local header)
+    dcpctl: ckpt/__0_0.distcp > version @ 0x198: tensor 'model.w': zip_bad_local: no local header
     """
     first, last = broken(c).bytes().rsplit(b"PK\3\4", 1)
     c.item("model.w").data = first + b"PK\0\0" + last
@@ -278,7 +278,7 @@ def no_local_header_there(c):
 @case("zip_bad_local")
 def compressed_by_its_local_header_only(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': zip_bad_local (got method 8)
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': zip_bad_local: method 8
     """
     broken(c)["data/0"].local["method"] = 8
 
@@ -286,7 +286,7 @@ def compressed_by_its_local_header_only(c):
 @case("zip_duplicate")
 def two_records_of_one_name(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zip_duplicate (got data/0)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zip_duplicate: data/0
     """
     broken(c).records.append(Record("data/0", bytes(24)))
 
@@ -310,7 +310,7 @@ def encrypted_by_its_local_header_only(c):
 @case("zip_no_root")
 def records_in_no_folder(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x202: tensor 'model.w': zip_no_root (got data.pkl)
+    dcpctl: ckpt/__0_0.distcp @ 0x202: tensor 'model.w': zip_no_root: data.pkl
     """
     broken(c).root = ""
 
@@ -326,7 +326,7 @@ def records_in_two_folders(c):
 @case("item_compressed")
 def a_compressed_record(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': item_compressed (got method 12)
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': item_compressed: method 12
     """
     broken(c)["data/0"].method = 12
 
@@ -334,7 +334,7 @@ def a_compressed_record(c):
 @case("item_compressed")
 def a_compressed_pickle(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': item_compressed (got method 9)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': item_compressed: method 9
     """
     broken(c)["data.pkl"].method = 9
 
@@ -343,7 +343,7 @@ def a_compressed_pickle(c):
 def a_deflated_record_that_is_damaged(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': deflate_broken (got invalid block type)
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': deflate_broken: invalid block type
     """
     record = broken(c)["data/0"]
     deflate(record)
@@ -354,7 +354,7 @@ def a_deflated_record_that_is_damaged(c):
 def a_deflated_record_that_ends_early(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': deflate_broken (got an end in the middle of it)
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': deflate_broken: an end in the middle of it
     """
     record = broken(c)["data/0"]
     deflate(record)
@@ -364,7 +364,7 @@ def a_deflated_record_that_ends_early(c):
 @case("deflate_broken")
 def a_deflated_pickle_that_is_longer_than_the_directory_says(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': deflate_broken (got more bytes than the archive's directory says)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': deflate_broken: more bytes than the archive's directory says
     """
     record = broken(c)["data.pkl"]
     deflate(record)
@@ -374,7 +374,7 @@ def a_deflated_pickle_that_is_longer_than_the_directory_says(c):
 @case("zip_bad_directory")
 def a_deflated_record_that_cannot_hold_so_much(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': zip_bad_directory (got 1073741824 bytes packed into 24)
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': zip_bad_directory: 1073741824 bytes packed into 24
     """
     record = broken(c)["data/0"]
     record.method, record.size = 8, 1 << 30
@@ -417,7 +417,7 @@ def a_deflated_record_in_a_packed_item(c):
 @case("zip_two_ends")
 def an_end_record_in_the_comment_of_another(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x314: tensor 'model.w': zip_two_ends (got end records at 760 and, in its comment, at 788)
+    dcpctl: ckpt/__0_0.distcp @ 0x314: tensor 'model.w': zip_two_ends: end records at 760 and, in its comment, at 788
     """
     data = broken(c).bytes()
     c.item("model.w").data = data[:-2] + struct.pack("<H", 28) + b"A note" + data[-22:-2] + b"\7\0"
@@ -443,7 +443,7 @@ def something_between_the_directory_and_its_end(c):
 @case("zip_duplicate")
 def two_records_that_differ_in_case(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zip_duplicate (got data/0 and DATA/0)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': zip_duplicate: data/0 and DATA/0
     hint: torch finds records without regard to case
     """
     broken(c).records.append(Record("DATA/0", bytes(24)))
@@ -461,7 +461,7 @@ def a_byte_order_that_torch_alone_would_find(c):
 @case("zip_bad_directory")
 def a_name_with_a_nul_byte(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp > data/0\x00x @ 0x27f: tensor 'model.w': zip_bad_directory (got a name with a NUL byte)
+    dcpctl: ckpt/__0_0.distcp > data/0\x00x @ 0x27f: tensor 'model.w': zip_bad_directory: a name with a NUL byte
     """
     broken(c)["data/0"].name = "data/0\0x"
 
