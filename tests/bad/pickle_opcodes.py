@@ -19,7 +19,8 @@ def add(problem, name, opcodes, at, facts):
 
     function.__name__ = name
     hint = "\nhint: its own" if problem == "pickle_truncated" else ""
-    function.__doc__ = f"dcpctl: ckpt/.metadata @ 0x{2 + at:x}: {problem} ({facts}){hint}"
+    said = f" ({facts})" if "expected " in facts else f": {facts}"
+    function.__doc__ = f"dcpctl: ckpt/.metadata @ 0x{2 + at:x}: {problem}{said}{hint}"
     globals()[name] = case(problem, *COMMANDS)(function)
 
 
@@ -46,7 +47,7 @@ for name, count in TAKES.items():
 
 MARKED = {"POP_MARK": None, "TUPLE": None, "LIST": None, "DICT": None, "FROZENSET": None, "APPENDS": "a list", "SETITEMS": "a dict", "ADDITEMS": "a set"}
 for name, target in MARKED.items():
-    add("pickle_no_mark", f"{name}_without_a_mark", NONE * 2 + code(name), 2, f"got {name}")
+    add("pickle_no_mark", f"{name}_without_a_mark", NONE * 2 + code(name), 2, name)
     if target:
         facts = f"got 2 values, expected 3 for {name}"
         add("pickle_underflow", f"{name}_with_nothing_below_its_mark", MARK + NONE * 2 + code(name), 3, facts)
@@ -79,7 +80,7 @@ for name, (stack, last, got, expected) in WRONG.items():
 # ---- memo slots that nothing was put into
 
 for name, argument in {"BINGET": b"\xff", "LONG_BINGET": struct.pack("<I", 200)}.items():
-    add("pickle_memo_unset", f"{name}_of_an_empty_slot", code(name) + argument, 0, f"got slot {argument[0]}")
+    add("pickle_memo_unset", f"{name}_of_an_empty_slot", code(name) + argument, 0, f"slot {argument[0]}")
 for name in ("LONG_BINGET", "LONG_BINPUT"):
     facts = "got memo slot 4294967295, expected below 256"
     add("over_limit", f"{name}_of_the_last_slot_there_is", NONE + getattr(pickle, name) + b"\xff" * 4, 1, facts)
@@ -106,11 +107,11 @@ for name, form in LENGTHS.items():
     cut(name, struct.pack(form, 9) + bytes(7), 8, 9, "past_the_end_by_one_byte")
     cut(name, struct.pack(form, most) + bytes(7), 8, most, "as_long_as_it_can_say")
 for name in ("BINSTRING", "LONG4"):
-    add("pickle_negative_length", f"{name}_of_negative_length", getattr(pickle, name) + struct.pack("<i", -(1 << 31)), 0, "got -2147483648")
+    add("pickle_negative_length", f"{name}_of_negative_length", getattr(pickle, name) + struct.pack("<i", -(1 << 31)), 0, "-2147483648")
 add("pickle_truncated", "GLOBAL_without_its_second_line", pickle.GLOBAL + b"torch\nfloat32", 0, "got no line end, expected two lines for GLOBAL")
 
 # ---- opcodes that a pickle of torch's never has: text forms of protocol 0, classes by number, buffers out of band
 
 REFUSED = ("FLOAT", "INT", "LONG", "PERSID", "STRING", "UNICODE", "GET", "PUT", "INST", "OBJ", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER")
 for name in REFUSED:
-    add("pickle_refused_opcode", f"{name}_is_never_read", getattr(pickle, name) + b"1\n", 0, f"got {name}")
+    add("pickle_refused_opcode", f"{name}_is_never_read", getattr(pickle, name) + b"1\n", 0, name)
