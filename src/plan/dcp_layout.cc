@@ -9,7 +9,6 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/checked.h"
 #include "base/limits.h"
@@ -223,14 +222,6 @@ class PlacementRules {
   std::vector<size_t> globs_;
 };
 
-void check_names(const Catalog& catalog, const std::vector<Entry>& entries) {
-  std::unordered_set<std::string_view> names;
-  for (const Entry& e : entries)
-    if (!names.insert(e.key).second)
-      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref)), .object = e.is_blob()},
-           std::string(e.key));
-}
-
 // Whether the tensor is anything but one chunk that is all of it. Empty chunks count: FSDP2 leaves one if a parameter has fewer rows than
 // there are ranks.
 bool is_sharded(const SourceFacts& source, const Tensor& t) {
@@ -270,7 +261,7 @@ class DcpLayout {
   void run() {
     plan_.folder = true;
     notes();
-    check_names(catalog_, entries_);
+    refuse_collisions(catalog_, entries_);
     reserve();
     for (size_t e = 0; e < entries_.size(); ++e)
       if (entries_[e].is_blob()) byte_item(e);

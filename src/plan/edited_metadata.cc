@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_set>
 
 #include "base/checked.h"
 #include "catalog/data_files.h"
@@ -30,10 +29,7 @@ std::vector<ItemId> items_of(const Catalog& catalog, const Entry& e) {
 }
 
 void check(const Catalog& catalog, const Selection& selection, const FlatEntries& flat) {
-  std::unordered_set<std::string_view> names;
-  for (const Entry& e : flat.entries)
-    if (!names.insert(e.key).second)
-      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(e.key));
+  refuse_collisions(catalog, flat.entries);
   if (!flat.terminal.empty()) {
     const Entry& e = flat.entries[flat.terminal.begin()->first];
     refuse(catalog, e.key, true, "torch before 2.4 looks for one object, where there is one for each of its values");

@@ -110,7 +110,6 @@ struct Named {
 
 std::vector<Named> tensors_of(const SourceFacts& source, const Selection& selection, Plan& plan) {
   std::vector<Named> tensors;
-  std::map<std::string_view, TensorId> names;
   std::string lacking;
   uint64_t lacking_count = 0;
   bool no_file_has = false;  // a tensor that is not plain, and is in pieces or would be cast: a .pt cannot hold it either
@@ -129,12 +128,7 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
                    std::string(source.catalog.strings[t.dtype_name]) + ")";
       continue;
     }
-    Named n{e.tensor(), std::string(e.key), e.dtype, source.catalog.elements(t) * bytes_of(e.dtype)};
-    const auto [it, fresh] = names.try_emplace(e.key, e.tensor());
-    if (!fresh)
-      fail(ProblemId::keys_collide, {.path = source.catalog.path, .tensor = std::string(source.catalog.key(t))},
-           "'" + n.name + "', which is also the name of '" + std::string(source.catalog.key(source.catalog.tensors[it->second])) + "'");
-    tensors.push_back(std::move(n));
+    tensors.push_back({e.tensor(), std::string(e.key), e.dtype, source.catalog.elements(t) * bytes_of(e.dtype)});
   }
   if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
   if (lacking_count > 0) {
@@ -142,6 +136,7 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
     if (no_file_has) p.remedy = Remedy::kFewerKeys;
     throw Error(std::move(p));
   }
+  refuse_collisions(source.catalog, selection.entries, Objects::kNo);
   if (tensors.empty() && !source.catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = source.catalog.path}, "no tensor");
   return tensors;
 }
@@ -491,15 +486,12 @@ Plan plan_npz(const SourceFacts& source, const Selection& selection, const UnitO
   Plan plan;
   OutputFile file;
   file.archive.emplace("");
-  std::set<std::string_view> names;
+  refuse_collisions(source.catalog, selection.entries, Objects::kNo);
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       ++plan.left_out_blobs;
       continue;
     }
-    if (!names.insert(e.key).second)
-      fail(ProblemId::keys_collide, {.path = source.catalog.path, .tensor = std::string(source.catalog.key(e.ref))},
-           "'" + std::string(e.key) + "', which is also the name of another");
     const uint64_t bytes = add_region(source, e, 0, plan);
     std::string header = npy_header(e.dtype, source.catalog.dims(source.catalog.tensors[e.tensor()]));
     const uint64_t at = file.archive->add(std::string(e.key) + ".npy", header.size() + bytes);

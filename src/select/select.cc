@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/closest.h"
+#include "base/text.h"
 #include "select/globs.h"
 #include "select/rename.h"
 
@@ -258,17 +259,29 @@ void put_under(const std::string& root, Selection& s) {
   }
 }
 
-void refuse_collisions(const Catalog& catalog, const Selection& s) {
+}  // namespace
+
+void refuse_collisions(const Catalog& catalog, const std::vector<Entry>& entries, Objects objects) {
   std::unordered_map<std::string_view, const Entry*> names;
-  for (const Entry& e : s.entries) {
+  std::vector<std::string> said;
+  Problem p = make_problem(ProblemId::keys_collide, {.path = catalog.path});
+  for (const Entry& e : entries) {
+    if (e.is_blob() && objects == Objects::kNo) continue;
     const auto [it, fresh] = names.try_emplace(e.key, &e);
     if (fresh) continue;
-    fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref)), .object = e.is_blob()},
-         "'" + std::string(e.key) + "', which is also the name of '" + std::string(catalog.key(it->second->ref)) + "'");
+    p.place.tensor = catalog.key(e.ref);
+    p.place.object = e.is_blob();
+    const std::string other(catalog.key(it->second->ref));
+    p.got = "'" + std::string(e.key) + "', which is also the name of '" + other + "'";
+    said.push_back("'" + std::string(e.key) + "' of '" + other + "' and '" + p.place.tensor + "'");
   }
+  if (said.empty()) return;
+  if (said.size() > 1) {
+    p.place.tensor.clear();
+    p.got = list_of(said, 10);
+  }
+  throw Error(std::move(p));
 }
-
-}  // namespace
 
 bool is_more_than_model(const Selection& s) {
   return std::ranges::any_of(s.entries, [&](const Entry& e) { return !s.state.is_model(e.ref) || s.state.model_of(e.ref).components > 0; });
@@ -364,7 +377,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
                                        : "nothing under '" + options.root + "' that is model");
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(catalog, options, s);
-  if (s.renamed > 0) refuse_collisions(catalog, s);
+  if (s.renamed > 0) refuse_collisions(catalog, s.entries);
   choose_dtypes(catalog, options.dtypes, s);
   return s;
 }

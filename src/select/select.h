@@ -149,6 +149,10 @@ std::string joined(std::span<const PathPart> path);
 enum class Doubt : uint8_t { kWhichKeys, kWhichDtype };
 [[noreturn]] void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt);
 
+// Throws keys_collide, which names all of them. kNo: only tensors are written.
+enum class Objects : uint8_t { kNo, kYes };
+void refuse_collisions(const Catalog& catalog, const std::vector<Entry>& entries, Objects objects = Objects::kYes);
+
 // Throws key_missing.
 [[noreturn]] void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint);
 

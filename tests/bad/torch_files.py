@@ -68,7 +68,7 @@ def a_key_and_its_text(c):
 @case("keys_collide", "convert m.pt out --world-size 1", exit=2)
 def a_key_and_its_text_in_a_folder(c):
     """
-    dcpctl: m.pt: object '1#2': keys_collide: 1
+    dcpctl: m.pt: object '1#2': keys_collide: '1', which is also the name of '1'
     hint: its own
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
