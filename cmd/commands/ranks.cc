@@ -1,6 +1,7 @@
 // dcpctl ranks: what each rank of a launcher sees. The thing to run first on a new cluster.
 
-#include "app/memory.h"
+#include "app/ranked_run.h"
+#include "app/resources.h"
 #include "base/json.h"
 #include "base/quantity.h"
 #include "line/commands.h"

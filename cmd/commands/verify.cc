@@ -1,4 +1,5 @@
 // dcpctl verify: is the checkpoint whole? Reads all of it, or with --quick all but the data.
+#include "app/ranked_run.h"
 #include "line/commands.h"
 #include "report/selection_report.h"
 #include "report/verify_report.h"

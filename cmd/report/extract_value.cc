@@ -113,7 +113,7 @@ int extract_file(const ExtractOptions& o, Context& context) {
                       .replace = o.force ? Replace::kYes : Replace::kNo,
                       .sync = !o.no_sync};
     write(report.request, context, report.result, [&] {
-      report.result.selection.dropped_by_rules = {};  // that is what was asked for
+      report.result.selected.selection.dropped_by_rules = {};  // that is what was asked for
       report.describe(context);
       if (!report.result.plan->regions.empty()) note_bits(report.result.plan->regions.front().dtype, o.form, context);
       note_unchecked(o, context);

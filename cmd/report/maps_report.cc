@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/mapped.h"
 #include "base/json.h"
 #include "base/quantity.h"
 #include "maps/builtin.h"

@@ -8,6 +8,7 @@
 
 #include "base/natural_order.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/sharding.h"
 #include "report/inspect_text.h"
 
@@ -15,10 +16,7 @@ namespace dcp::cmd {
 namespace {
 
 // No leading zeros: what is printed as a range of numbers is spelled so.
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 18 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }) &&
-         (text.size() == 1 || text[0] != '0');
-}
+bool is_number(std::string_view text) { return is_digits(text) && text.size() <= 18 && (text.size() == 1 || text[0] != '0'); }
 
 // A component that stands for several: numbers, or words. The place of a number is part of what rows have in common.
 using Words = std::vector<std::string>;

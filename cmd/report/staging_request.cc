@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/memory.h"
+#include "app/resources.h"
 #include "base/quantity.h"
 #include "line/environment.h"
 #include "line/option_values.h"

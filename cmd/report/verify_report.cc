@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "app/ranked_run.h"
 #include "base/quantity.h"
 #include "line/exit_status.h"
 #include "line/lines.h"

@@ -1,5 +1,6 @@
 #include "request/layout_flags.h"
 
+#include "app/layout_request.h"
 #include "line/command.h"
 
 namespace dcp::cmd {

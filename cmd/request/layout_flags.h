@@ -1,7 +1,7 @@
 // The options that say which ranks get which boxes: --world-size, --mesh, --mesh-dims, --placements, --like, or a --layout file with them.
 #pragma once
 
-#include "app/layout_request.h"
+#include "app/requests.h"
 #include "line/context.h"
 
 namespace dcp::cmd {

@@ -1,5 +1,6 @@
 #include "request/map_flags.h"
 
+#include "app/mapped.h"
 #include "base/quantity.h"
 #include "base/working_names.h"
 #include "line/command.h"

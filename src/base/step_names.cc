@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/decimal.h"
+#include "base/text.h"
 
 namespace dcp {
 
@@ -21,8 +22,7 @@ bool names_step(std::string_view name) {
   if (!last_integer(name)) return false;
   std::string lower(name);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name.find_first_not_of("0123456789") == name.npos ||
-         std::ranges::any_of(kWords, [&](std::string_view word) { return lower.find(word) != lower.npos; });
+  return is_digits(name) || std::ranges::any_of(kWords, [&](std::string_view word) { return lower.find(word) != lower.npos; });
 }
 
 bool is_unfinished_name(std::string_view name) {

@@ -6,6 +6,7 @@
 
 #include "base/decimal.h"
 #include "base/problem.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -72,17 +73,11 @@ void append_boxes(const std::vector<Runs>& runs, uint32_t rank, RankBoxes& boxes
   }
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> comma_separated(std::string_view text) {
   std::vector<std::string_view> parts;
   for (;;) {
     const size_t comma = text.find(',');
-    parts.push_back(trimmed(text.substr(0, comma)));
+    parts.push_back(trimmed(text.substr(0, comma), " "));
     if (comma == std::string_view::npos) return parts;
     text.remove_prefix(comma + 1);
   }
@@ -95,8 +90,8 @@ Placement parse_one(std::string_view text) {
   std::string_view inner = text.substr(open);
   if (name == "replicate" && (inner.empty() || inner == "()")) return {};
   if (inner.size() > 2 && inner.ends_with(')') && (name == "shard" || name == "strided")) {
-    inner = trimmed(inner.substr(1, inner.size() - 2));
-    if (inner.starts_with("dim=")) inner = trimmed(inner.substr(4));
+    inner = trimmed(inner.substr(1, inner.size() - 2), " ");
+    if (inner.starts_with("dim=")) inner = trimmed(inner.substr(4), " ");
     if (const auto dim = decimal<int64_t>(inner))
       return {.kind = name == "shard" ? Placement::Kind::kShard : Placement::Kind::kStrided, .dim = *dim};
   }
@@ -166,7 +161,7 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
 }
 
 std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh) {
-  text = trimmed(text);
+  text = trimmed(text, " ");
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // as torch prints a DTensor's
   const std::vector<std::string_view> parts = comma_separated(text);
   std::vector<Placement> placements;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/sums.h"
+#include "base/text.h"
 #include "format/inflate.h"
 #include "pickle/tokens.h"
 
@@ -71,8 +72,7 @@ void check_unused(ItemSource& item, const ZipDirectory& directory, const Place& 
   if (directory.find(".storage_alignment") == nullptr) return;
   const ZipRecord& record = readable_record(directory, ".storage_alignment", place);
   const std::string text = read_word(item, directory, record, ProblemId::item_alignment, place);
-  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos)
-    fail(ProblemId::item_alignment, place_in(place, record.header, record), text, "digits");
+  if (!is_digits(text)) fail(ProblemId::item_alignment, place_in(place, record.header, record), text, "digits");
 }
 
 // torch.load asks the first bytes (torch/serialization.py, _is_zipfile; what begins otherwise is read as its format before 1.6, whatever follows)

@@ -7,17 +7,12 @@
 #include <unordered_map>
 
 #include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
-
-std::string_view trimmed(std::string_view s) {
-  const size_t first = s.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return s.substr(first, s.find_last_not_of(kBlanks) + 1 - first);
-}
 
 // "2, 3": the inside of a shape's brackets.
 std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "format/torch_release.h"
+#include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -26,7 +26,7 @@ uint64_t lot_of(const Catalog& catalog, const ItemRecord& r) {
 
 class Planner {
  public:
-  Planner(const SourceFacts& source, const VerifyOptions& options)
+  Planner(const SourceFacts& source, const VerifyScope& options)
       : catalog_(source.catalog), resolved_(source.resolved), options_(options), records_(source.resolved.records) {
     // kNone + 1 is 0: the item that is used comes before other ranks' copies.
     std::ranges::sort(records_, {}, [](const ItemRecord& r) { return std::tuple(r.item, r.duplicate + 1, r.offset); });
@@ -180,7 +180,7 @@ class Planner {
 
   const Catalog& catalog_;
   const Resolved& resolved_;
-  const VerifyOptions& options_;
+  const VerifyScope& options_;
   std::vector<ItemRecord> records_;     // by item, copies of other ranks after it
   std::vector<bool> taken_;             // of records_: checked on the way to a digest
   std::map<ItemId, uint32_t> file_of_;  // of byte items
@@ -189,6 +189,6 @@ class Planner {
 
 }  // namespace
 
-VerifyPlan plan_verify(const SourceFacts& source, const VerifyOptions& options) { return Planner(source, options).run(); }
+VerifyPlan plan_verify(const SourceFacts& source, const VerifyScope& options) { return Planner(source, options).run(); }
 
 }  // namespace dcp

@@ -11,7 +11,7 @@
 
 namespace dcp {
 
-struct VerifyOptions {
+struct VerifyScope {
   bool data = true;                    // false: records that hold data are left out
   double sample_percent = 100;         // of the bytes of records that hold data: chosen by their places alone
   const Selection* digests = nullptr;  // keys whose content goes to the sink
@@ -37,6 +37,6 @@ struct VerifyPlan {
 // `resolved` must have been made with Faults::kCollect. A tensor's file holds its elements as a region does: row-major, little-endian, of
 // the metadata's dtype. The file of a byte item, or of a tensor that is not plain, holds the pickle and then the storages, in the order of
 // the archive.
-VerifyPlan plan_verify(const SourceFacts& source, const VerifyOptions& options);
+VerifyPlan plan_verify(const SourceFacts& source, const VerifyScope& options);
 
 }  // namespace dcp

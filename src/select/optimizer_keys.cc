@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "select/training_state.h"
 
 namespace dcp {
@@ -123,9 +124,7 @@ class Finder {
 
 bool is_slot(std::string_view word) { return std::ranges::binary_search(kSlots, word); }
 
-bool is_number(std::string_view word) {
-  return !word.empty() && word.size() < 20 && word.find_first_not_of("0123456789") == std::string_view::npos;
-}
+bool is_number(std::string_view word) { return is_digits(word) && word.size() < 20; }
 
 bool is_parameter_name(std::string_view name) {
   return name.ends_with("weight") || name.ends_with("bias") || name.ends_with("running_mean") || name.ends_with("running_var");

@@ -42,7 +42,7 @@ struct Verified {
     resolved = resolve(files, tensors, blobs, options, stop);
     add(std::move(resolved.findings));
     add(find_differing_duplicates({catalog, resolved}, contents_of(files, catalog, options.limits)));
-    VerifyOptions what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
+    VerifyScope what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
     Selection selection;
     if (setup.digests) what.digests = &(selection = select_keys(catalog, {}));
     plan = plan_verify({catalog, resolved}, what);
