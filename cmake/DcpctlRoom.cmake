@@ -23,27 +23,35 @@ function(dcpctl_room name)
   endif()
 endfunction()
 
-# dcpctl_unit(ROOM [THREADS] [LEFT_OUT a_test.cc] [DEPS ...]): of the *_test.cc there, the Catch2 program `unit_ROOM`, each of its cases a ctest test. THREADS: what it
+# dcpctl_unit(ROOM [THREADS] [LEFT_OUT a_test.cc] [DEPS ...]): of the *_test.cc there, the Catch2 program `unit_ROOM`, and a ctest test of each file. THREADS: what it
 # tests has threads, and belongs to what ThreadSanitizer looks at in the short form.
 function(dcpctl_unit room)
   cmake_parse_arguments(UNIT "THREADS" "" "LEFT_OUT;DEPS" ${ARGN})
   file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *_test.cc)
   list(REMOVE_ITEM sources ${UNIT_LEFT_OUT} "")
   add_executable(unit_${room} ${sources})
+  add_dependencies(quick unit_${room})
   target_include_directories(unit_${room} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
   target_compile_definitions(unit_${room} PRIVATE DCPCTL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   # Most of the time goes into templates of Catch2 and the standard library, which files that are compiled together share. A name in an unnamed
   # namespace must therefore be the only one of its kind among neighbours.
   set_target_properties(unit_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   target_link_libraries(unit_${room} PRIVATE dcp_${room} ${UNIT_DEPS} Catch2::Catch2WithMain)
-  set(label unit)
+  set(labels unit quick)
   if(UNIT_THREADS)
-    set(label unit-threads)
+    list(APPEND labels threads)
   endif()
-  dcpctl_labels_of("${room}:" labels)
-  list(PREPEND labels ${label})
-  list(JOIN labels - label)  # one label: catch_discover_tests takes no lists
-  catch_discover_tests(unit_${room} TEST_PREFIX "${room}: " PROPERTIES LABELS ${label})
+  dcpctl_unit_tests("${room}" "${labels}" ${sources})
+endfunction()
+
+# A ctest test of each file of unit_ROOM: Catch2 tags cases with their file's name.
+function(dcpctl_unit_tests room labels)
+  foreach(source IN LISTS ARGN)
+    string(REPLACE "_test.cc" "" about ${source})
+    add_test(NAME "${room}: ${about}" COMMAND unit_${room} --filenames-as-tags "[#${about}_test]~[.]")
+    dcpctl_labels_of("${room}: ${about}" features)
+    set_tests_properties("${room}: ${about}" PROPERTIES LABELS "${labels};${features}" SKIP_RETURN_CODE 4)
+  endforeach()
 endfunction()
 
 # dcpctl_module(NAME SOURCES ... LINKS ... RPATH ...): libdcpctl_NAME.so, beside the program in the build and in ${libdir}/dcpctl installed.

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "app/save.h"
 #include "app/write.h"
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/option_values.h"
 #include "line/sandbox.h"

@@ -1,6 +1,7 @@
 // dcpctl consolidate: a sharded checkpoint becomes one full-model file, or a folder of safetensors shards.
 #include <filesystem>
 
+#include "app/output.h"
 #include "commands/writer.h"
 #include "line/commands.h"
 #include "request/model_file.h"
@@ -13,14 +14,15 @@ constexpr const char* kText = R"(Writes what torch would load from CKPT as one f
   OUT.pt .pth .bin     a torch.save file with the nesting of the trainer's state dict; Python objects are kept
   OUT.safetensors      tensors only
   OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
+  OUT/                 with --assets BASE: a model for transformers and vLLM, in shards of 5 GB; BASE is a folder with its configuration
+                       and tokenizer. Only the model is written, under the published names: --model-only and --map auto are implied
 
 Every CRC in the checkpoint is checked on the way; a hole, a missing file or damaged bytes end the command and leave no output. Memory stays
 under --max-memory whatever the model's size. OUT appears whole or not at all.
 
   dcpctl consolidate step-1000 model.pt --model-only
   dcpctl consolidate step-1000 model.safetensors --model-only
-  dcpctl consolidate step-1000 hf/ --model-only --max-shard-size 5GB \
-    --assets base-model/
+  dcpctl consolidate step-1000 hf/ --assets base-model/
   dcpctl consolidate step-1000 model.pt --model-only --expect base.safetensors
   dcpctl consolidate step-1000 all.pt --dry-run
   dcpctl consolidate step-1000 model.safetensors --model-only --dtype bf16 \
@@ -31,16 +33,20 @@ struct Options {
   ModelFileFlags file;
 };
 
-OutputRequest output(const Options& o) {
+OutputRequest output(const Options& o, Context& context) {
+  const Replace replace = o.writer.force ? Replace::kYes : Replace::kNo;
+  if (!o.file.assets.empty() && context.leads())
+    check_publishable({.source = o.writer.source.path, .assets = o.file.assets, .output = o.writer.out, .replace = replace}, context);
   if (auto file = model_file(o.writer.out, o.file)) return *file;
   const std::string ending = std::filesystem::path(o.writer.out).extension();
   fail(ProblemId::usage, {.path = o.writer.out}, ending.empty() ? "no ending" : "'" + ending + "'",
-       "OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE");
+       "OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR");
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
-  add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size");
+  add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size or --assets");
   add_model_file(c, o.file);
+  c.find("--assets")->help += ", and --model-only without --root";
   add_writer_writing(c, o.writer);
 }
 
@@ -50,7 +56,10 @@ void add_consolidate(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   add_flags(c, context, *options);
-  run_as_writer(c, context, options->writer, [options] { return output(*options); });
+  c.before_rights = [options] {
+    options->writer.select.model_only |= !options->file.assets.empty() && options->writer.select.root.empty();
+  };
+  run_as_writer(c, context, options->writer, [options, &context] { return output(*options, context); });
 }
 
 }  // namespace dcp::cmd

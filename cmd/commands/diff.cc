@@ -18,7 +18,8 @@ namespace {
 
 constexpr const char* kText =
     R"(Compares the state dicts of two checkpoints, whatever their kinds, shardings and files are: a folder of 64 ranks with one safetensors
-file, for example. Exit code 0: they are equal; 1: they differ; 2 and more: one of them could not be read.
+file, for example. Exit code 0: they are equal; 1: they differ; 2 and more: one of them could not be read. The verdict comes first, then
+what differs; layers, and other keys that differ only in numbers, share a row with their largest error, unless -v asks for each.
 
   - KEY      only in A
   + KEY      only in B
@@ -36,6 +37,7 @@ match. --map converts each side with a trainer's names to the published form of 
 the published names.
 
   dcpctl diff step-1000 all.pt
+  dcpctl diff step-1000 step-10 --summary
   dcpctl diff step-1000 model.safetensors --model-only --compare-as bfloat16
   dcpctl diff step-1000 step-10 --rtol 1e-5 --atol 1e-8 --json)";
 
@@ -44,7 +46,7 @@ struct Options {
   std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as;
   KeyFlags keys;
   MapFlags map;
-  bool equal_nan = false, raw = false, keys_only = false;
+  bool equal_nan = false, raw = false, keys_only = false, summary = false, silent = false;
   unsigned threads = 0;
 };
 
@@ -66,6 +68,7 @@ DiffRequest request_of(const Options& o, const Context& context) {
 }
 
 int run(const Options& o, Context& context) {
+  if (o.silent) context.prints = false, context.common.progress = ProgressForm::kNone;
   DiffResult result;
   const DiffPaths paths{.a = o.a.path, .b = o.b};
   const int exit = run_reported(context, {.source = o.a.path}, [&] {
@@ -78,7 +81,12 @@ int run(const Options& o, Context& context) {
     note_left_out(result, context);
     describe_unmatched(context, unmatched_lines(result.unmatched));
     if (context.common.json) context.print(diff_document(result, paths));
-    else print_diff(result, {.a = result.a.checkpoint, .b = result.b.checkpoint}, context);
+    else
+      print_diff(result, {.a = result.a.checkpoint, .b = result.b.checkpoint},
+                 o.summary                    ? DiffRows::kNone
+                 : context.common.verbose > 0 ? DiffRows::kAll
+                                              : DiffRows::kFolded,
+                 context);
     return diff_document(result, paths);
   });
   return exit == 0 && !result.equal() ? static_cast<int>(Exit::kAnswerNo) : exit;
@@ -106,11 +114,16 @@ void add_diff(Command& c, Context& context) {
       .in(how);
   c.flag("--raw", o.raw, "Convert quantized tensors, too: packed weights, and float8 that has a scale").needs("--compare-as").in(how);
   c.flag("--keys-only", o.keys_only, "Compare keys, dtypes, shapes and objects alone: no tensor is read").in(how);
+  c.flag("--summary", o.summary, "The verdict alone").in("Output");
+  c.flag("--silent", o.silent, "Print nothing, not even why one cannot be read: the exit code alone, as of cmp -s")
+      .excludes("--json")
+      .in("Output");
   add_key_flags(c, o.keys);
   add_strict(c, o.keys);
   add_map(c, o.map);
   c.find("--config")->needs("--map");
   add_common(c, context.common, true);
+  c.find("-v")->help = "Each key in a row of its own, and more details on stderr";
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

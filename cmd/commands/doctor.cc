@@ -1,10 +1,13 @@
 // dcpctl doctor: what this build and machine have.
 #include "app/doctor.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "line/commands.h"
 #include "line/environment.h"
+#include "line/lines.h"
 #include "report/doctor_report.h"
 
 namespace dcp::cmd {
@@ -32,7 +35,7 @@ int run(const Options& o, Context& context) {
   DoctorResult found;
   doctor({.folder = o.path.empty() ? "." : o.path, .module_folders = module_folders()}, context, found);
   if (context.common.json) doctor_json(found, [&](std::string_view text) { context.print(text); });
-  else context.print(doctor_text(found));
+  else context.print(fitted(context, doctor_text(found), STDOUT_FILENO));
   return 0;
 }
 

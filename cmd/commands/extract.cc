@@ -1,4 +1,5 @@
 // dcpctl extract: one tensor or object of a checkpoint, as a file, as text, or on standard output.
+#include <algorithm>
 #include <filesystem>
 
 #include "line/commands.h"
@@ -10,12 +11,13 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kDetails =
-    R"(Takes the tensor or object KEY out of a checkpoint of any kind, however the tensor is sharded. Without -o it is printed: a tensor as
-numpy prints it, a large one with only the ends of its dims, an object as Python prints it; nothing in it is executed.
+    R"(Takes the tensor or object KEY out of a checkpoint of any kind, however the tensor is sharded. Without OUT it is printed: a tensor as
+numpy prints it, a large one with only the ends of its dims, an object as Python prints it; nothing in it is executed. Of a KEY that is a
+dict, such as optimizer.param_groups, or a glob, all keys below it or that match it are printed, with their values.
 
--o writes a file, whose ending selects the format: .npy, .pt (torch.load returns the tensor or object itself), .safetensors, .json, .txt, or
-.raw, the elements alone, row-major and little-endian. numpy has no bfloat16 and no float8: a .npy file holds their bits as unsigned
-integers, unless --dtype float32 converts them.
+OUT (or -o) is a file, whose ending selects the format: .npy, .pt (torch.load returns the tensor or object itself), .safetensors, .json,
+.txt, or .raw, the elements alone, row-major and little-endian. A .npz, .safetensors or .pt file holds several tensors, of a dict or a glob.
+numpy has no bfloat16 and no float8: .npy and .npz files hold their bits as unsigned integers, unless --dtype float32 converts them.
 
 --slice accepts what numpy and torch accept between brackets: integers, START:STOP:STEP and '...', with commas between dims. Only the bytes
 of the slice are read, so the CRC, which covers the whole record, is not checked. Steps must be above 0; new axes, lists and masks are
@@ -24,12 +26,15 @@ refused.
   dcpctl extract step-1000 model.norm.weight
   dcpctl extract step-1000 model.norm.weight --slice ':4'
   dcpctl extract step-1000 model.norm.weight --stats
-  dcpctl extract step-1000 model.norm.weight -o norm.npy --dtype float32
+  dcpctl extract step-1000 train_state
+  dcpctl extract step-1000 model.norm.weight norm.npy --dtype float32
+  dcpctl extract step-1000 'model.layers.0.*' layer0.npz --dtype float32
   dcpctl extract step-1000 model.norm.weight --format raw -o - | sha256sum)";
 
 constexpr std::pair<const char*, ExtractForm> kEndings[] = {
-    {".npy", ExtractForm::kNpy}, {".pt", ExtractForm::kTorch}, {".pth", ExtractForm::kTorch}, {".bin", ExtractForm::kTorch},
-    {".raw", ExtractForm::kRaw}, {".txt", ExtractForm::kText}, {".json", ExtractForm::kJson}, {".safetensors", ExtractForm::kSafetensors}};
+    {".npy", ExtractForm::kNpy},   {".npz", ExtractForm::kNpz},   {".pt", ExtractForm::kTorch},
+    {".pth", ExtractForm::kTorch}, {".bin", ExtractForm::kTorch}, {".raw", ExtractForm::kRaw},
+    {".txt", ExtractForm::kText},  {".json", ExtractForm::kJson}, {".safetensors", ExtractForm::kSafetensors}};
 ExtractForm form_of(const ExtractOptions& o, const Context& context) {
   if (o.form != ExtractForm::kDefault) {
     if (o.out.empty() && !o.is_text())
@@ -42,13 +47,24 @@ ExtractForm form_of(const ExtractOptions& o, const Context& context) {
   for (const auto& [known, form] : kEndings)
     if (ending == known) return form;
   fail(ProblemId::usage, {.path = o.out}, "a name that does not say the format",
-       ".npy, .pt, .safetensors, .raw, .txt or .json at its end, or --format");
+       ".npy, .npz, .pt, .safetensors, .raw, .txt or .json at its end, or --format");
+}
+
+// Of options that concern a file.
+void check_output(const Command& c, const ExtractOptions& o) {
+  const Option& out = c.arguments.back();
+  const auto given = [&](const char* name) { return std::ranges::any_of(c.given, [&](const Option* g) { return g->name() == name; }); };
+  if (out.count() > 0 && given("--output")) fail(ProblemId::usage, {}, "OUT and --output", "one of them");
+  if (out.count() > 0 && o.stats) fail(ProblemId::usage, {}, "OUT and --stats", "one of them");
+  for (const char* name : {"--force", "--no-sync"})
+    if (given(name) && o.out.empty()) fail(ProblemId::usage, {}, std::string(name) + " without OUT", "a file to write");
 }
 
 int run(ExtractOptions o, Context& context) {
   o.form = o.stats ? ExtractForm::kText : form_of(o, context);
   if (o.out == "-" && context.common.json && o.form != ExtractForm::kJson)
     fail(ProblemId::usage, {}, "-o - with --json", "one of them: both write to stdout");
+  if (o.form == ExtractForm::kNpz && !o.to_file()) fail(ProblemId::usage, {}, "npz without a file, which is written in no order", "OUT");
   if (o.to_file() && !o.is_text()) return extract_file(o, context);
   return run_reported(context, {.source = o.source.path, .output = o.to_file() ? o.out : ""},
                       [&] { return o.stats ? extract_stats(o, context) : extract_value(o, context); });
@@ -62,14 +78,21 @@ void add_extract(Command& c, Context& context) {
   const std::string what = "Which part", output = "Format";
   c.details = kDetails;
   add_source(c, context, o.source);
-  c.argument("KEY", o.key, "The tensor or object, by its full name").offers(Offer::kKeys).or_empty().is_required();
+  c.argument("KEY", o.key, "The tensor or object, by its full name; a dict, or a glob of several")
+      .offers(Offer::kKeys)
+      .or_empty()
+      .is_required();
+  const auto take_output = [&o, &c](const std::string& file) { return c.pages = false, o.out = file, true; };  // a stream is no page
+  Option& out = c.argument("OUT", o.out, "Write to this file, as with -o").writes();
+  out.take = take_output;
   c.option("--slice", o.slice, "SLICE", "Only that part of the tensor, such as '0:4, :8' or '-1'").in(what);
   c.flag("--stats", o.stats, "Bounds, mean, deviation, NaN, inf and zero counts and magnitudes instead of values").in(what);
-  const auto take_output = [&o, &c](const std::string& file) { return c.pages = false, o.out = file, true; };  // a stream is no page
   c.option("-o,--output", take_output, "FILE", "Write to FILE; - is standard output").writes().excludes("--stats").in(output);
-  const Choices<ExtractForm> forms{{"npy", ExtractForm::kNpy}, {"pt", ExtractForm::kTorch},  {"safetensors", ExtractForm::kSafetensors},
-                                   {"raw", ExtractForm::kRaw}, {"text", ExtractForm::kText}, {"json", ExtractForm::kJson}};
-  c.choice("--format", o.form, forms, "FORM", "As npy, pt, safetensors, raw, text or json (default: what the ending of FILE says, or text)")
+  const Choices<ExtractForm> forms{
+      {"npy", ExtractForm::kNpy}, {"npz", ExtractForm::kNpz},   {"pt", ExtractForm::kTorch}, {"safetensors", ExtractForm::kSafetensors},
+      {"raw", ExtractForm::kRaw}, {"text", ExtractForm::kText}, {"json", ExtractForm::kJson}};
+  c.choice("--format", o.form, forms, "FORM",
+           "As npy, npz, pt, safetensors, raw, text or json (default: what the ending of FILE says, or text)")
       .excludes("--stats")
       .in(output);
   c.option("--dtype", o.dtype, "D", "Convert a floating-point tensor to D, such as float32 (fp32)")
@@ -79,14 +102,17 @@ void add_extract(Command& c, Context& context) {
   c.flag("--raw", o.raw, "Also convert a quantized tensor, ignoring its scale: packed weights, and float8 that has a scale")
       .needs("--dtype")
       .in(output);
-  c.flag("--force", o.force, "Replace FILE when the new one is complete").needs("--output").in(output);
+  c.flag("--force", o.force, "Replace FILE when the new one is complete").in(output);
   c.flag("--no-verify", o.no_verify, "Do not check CRCs").in("Reading");
-  c.flag("--no-sync", o.no_sync, "Do not wait for the disk before FILE appears").needs("--output").in(output);
+  c.flag("--no-sync", o.no_sync, "Do not wait for the disk before FILE appears").in(output);
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");
   add_common(c, context.common, true);
   c.pages = true;
-  c.run = by_rank_0([options, &context] { return run(*options, context); });
+  c.run = by_rank_0([options, &c, &context] {
+    check_output(c, *options);
+    return run(*options, context);
+  });
 }
 
 }  // namespace dcp::cmd

@@ -31,7 +31,7 @@ void options_json(JsonWriter& json, const char* key, const std::deque<Option>& o
     if (!o.choices.empty()) {
       json.member("choices", o.choices);
     }
-    constexpr std::string_view kOffers[] = {"", "files", "folders", "commands", "keys", "steps", "dtypes", "dtype-rules"};
+    constexpr std::string_view kOffers[] = {"", "files", "folders", "commands", "keys", "steps", "dtypes", "dtype-rules", "maps"};
     if (o.offer != Offer::kNothing) json.member("offers", kOffers[static_cast<size_t>(o.offer)]);
     if (!o.needed.empty()) json.member("needs", o.needed);
     if (!o.excluded.empty()) json.member("excludes", o.excluded);

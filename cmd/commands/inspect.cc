@@ -1,46 +1,116 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
+#include <unistd.h>
+
+#include "base/file_names.h"
+#include "catalog/kind.h"
+#include "inputs/run.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
+#include "line/lines.h"
 #include "line/text_file.h"
 #include "report/inspect_answer.h"
+#include "report/list_report.h"
 #include "request/ranks_flags.h"
 
 namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Shows what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is sharded,
-which files hold it. Reads only metadata and headers, in milliseconds; no tensor data, and data files may be missing.
+    R"(Shows what is in a checkpoint: of which step it is, whether something is missing, which torch versions can load it, model and optimizer,
+tensors, dtypes, bytes, how each tensor is sharded. Reads only metadata and headers, in milliseconds; no tensor data, and data files may be
+missing.
 
-Findings come first, then totals, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
-trainer keeps beside the model is folded if it would not fit. --tree and --keys show all. A data file that is missing or was cut short
-makes the exit code 1, an unreadable one 4.
+Damage and warnings come first, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
+trainer keeps beside the model is folded if it would not fit. --depth keeps layers apart, --tree and --keys show all. -v adds who wrote it,
+chunks, and the bytes of each dtype and top-level key. A data file that is missing or was cut short makes the exit code 1, an unreadable one
+4. Where one of several files cannot be read, the others are shown.
 
 If the data files are there, the pickles of objects are examined too: one that would run what torch.load(weights_only=True) refuses is named
 with its key. --fail-on unsafe examines every item's pickle, and makes the exit code 1 if one is unsafe or cannot be examined.
 
 --stats prints bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? It reads the tensors' data
-and checks its CRCs.
+and checks its CRCs. A word after --stats is a GLOB, unless it is a path and no CKPT stands before it.
 
-CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt; also in the form before torch 1.6), a safetensors file,
-a folder of safetensors files, a folder of per-rank files (verl, SkyRL, torch_checkpointing), or with --step a run folder. The kind of a file
-is recognized by its content.
+CKPT is a DCP folder, its .metadata file or one of its data files, a torch.save file (.pt .pth .bin .ckpt; also in the form before torch
+1.6), a safetensors file, a folder of safetensors files, a folder of per-rank files (verl, SkyRL, torch_checkpointing), or with --step a run
+folder, whose steps are listed without it. The kind of a file is recognized by its content.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --tree --root model
+  dcpctl inspect step-1000 --depth 3 --sort size
   dcpctl inspect step-1000 --keys --include 'model.*'
+  dcpctl inspect step-1000 --ranks
   dcpctl inspect step-1000 --fail-on unsafe
   dcpctl inspect step-1000 --stats 'model.*'
   dcpctl inspect step-1000 --json | jq '.tensors[].key')";
 
+// A data file stands for its folder; a folder that is no checkpoint may hold steps, which may be links.
+void understand_path(InspectOptions& o, Option& argument, Context& context) {
+  const auto facts = context.store.facts(o.source.path);
+  if (!facts) return;
+  if (facts->kind == FileKind::kDirectory) {
+    if (o.source.step.empty() && !is_checkpoint_folder(context.store, o.source.path)) argument.opens(Access::kRun);
+    return;
+  }
+  const std::string folder = folder_around(o.source.path);
+  if (role_of(split_path(o.source.path).name) != FileRole::kData || !is_checkpoint_folder(context.store, folder)) return;
+  context.info(escaped(o.source.path) + " is a part of " + escaped(folder));
+  argument.given = {folder};
+  o.source.path = folder;
+}
+
+// The steps of what turned out to be a run. Throws what opening threw if it is none, or was asked for what only a checkpoint has.
+InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
+  try {
+    return inspect_answer(o, context);
+  } catch (const Error& e) {
+    const bool is_plain = o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty();
+    if (e.problem().remedy != Remedy::kOneOrLatest || !is_plain || context.common.json || !context.common.report.empty()) throw;
+  }
+  ListResult found;
+  list_steps({.survey = {.run = o.source.path,
+                         .pattern = {},
+                         .follow_links = o.source.follow_links,
+                         .max_memory = reading_cap(o.max_memory),
+                         .threads = o.threads}},
+             context, found);
+  print_steps(found.survey, {}, context);
+  const std::string run = "dcpctl inspect " + escaped(o.source.path);
+  const std::optional<size_t> newest = found.survey.newest();
+  const std::string number = std::to_string(found.survey.steps[newest.value_or(found.survey.steps.size() - 1)].number);
+  const std::string how =
+      "see one of them with '" + run + " --step " + number + "', the newest complete one with '" + run + " --step latest'\n";
+  context.print(fitted(context, how, STDOUT_FILENO));
+  return {};
+}
+
 int run(const InspectOptions& o, Context& context) {
   Exit answer_exit = Exit::kOk;
   const int exit = run_reported(context, {.source = o.source.path}, [&] {
-    InspectAnswer a = inspect_answer(o, context);
+    InspectAnswer a = answer_or_steps(o, context);
     answer_exit = a.exit;
     return std::move(a.document);
   });
   return exit == 0 ? static_cast<int>(answer_exit) : exit;
+}
+
+void add_views(Command& c, InspectOptions& o) {
+  const auto add_view = [&](const char* name, InspectView view, const char* help) -> Option& {
+    return c.option(name, [&o, view](const std::string&) { return o.style.view = view, true; }, "", help);
+  };
+  add_view("--summary", InspectView::kSummary, "The lines above the keys alone");
+  c.number("--depth", o.style.depth, "N", "Show N components of keys, layers apart, and totals of what is below them")
+      .excludes("--summary");
+  add_view("--tree", InspectView::kTree, "Every key, in the tree of their components").excludes("--summary").excludes("--depth");
+  add_view("--keys", InspectView::kKeys, "Flat list of keys");
+  add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
+  add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
+  Option& ranks = add_view("--ranks", InspectView::kRanks, "What each rank holds, and which of them the most");
+  for (const char* other : {"--summary", "--depth", "--tree", "--keys", "--chunks", "--files"}) ranks.excludes(other);
+  c.choice("--sort", o.style.sort, {{"name", SortBy::kName}, {"size", SortBy::kSize}}, "ORDER",
+           "Order of what is shown: name (default) or size")
+      .excludes("--tree")
+      .excludes("--chunks");
 }
 
 }  // namespace
@@ -51,20 +121,15 @@ void add_inspect(Command& c, Context& context) {
   c.details = kText;
   add_source(c, context, o.source);
   add_max_memory(c, o.max_memory, "Source");
-  const auto add_view = [&](const char* name, InspectView view, const char* help) -> Option& {
-    return c.option(name, [&o, view](const std::string&) { return o.view = view, true; }, "", help);
-  };
-  add_view("--summary", InspectView::kSummary, "The summary alone");
-  c.number("--depth", o.depth, "N", "Show N components of keys, and totals of what is below them").excludes("--summary");
-  add_view("--tree", InspectView::kTree, "Every key, in the tree of their components").excludes("--summary").excludes("--depth");
-  add_view("--keys", InspectView::kKeys, "Flat list of keys");
-  add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
-  add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
-  c.option("--stats", o.stats, "GLOB", "Read the tensors whose keys match GLOB, and print statistics of their values")
+  add_views(c, o);
+  c.option("--stats", o.stats, "[GLOB]", "Read the tensors, or those whose keys match GLOB, and print statistics of their values")
+      .or_alone("*")
       .offers(Offer::kKeys)
       .excludes("--keys")
       .excludes("--chunks")
       .excludes("--files")
+      .excludes("--ranks")
+      .excludes("--sort")
       .excludes("--map");
   add_threads(c, o.threads, "Source");
   c.find("--threads")->needs("--stats");
@@ -77,10 +142,13 @@ void add_inspect(Command& c, Context& context) {
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);
   add_common(c, context.common, true);
+  c.find("-v")->help = "More about the checkpoint, and more details on stderr";
   c.pages = true;
   c.arguments.front().for_each();
+  c.before_rights = [&o, &c, &context] { understand_path(o, c.arguments.front(), context); };
   c.run = by_rank_0([options, &context] {
-    if (context.several && options->view > InspectView::kTree && !context.common.json) context.print(escaped(options->source.path) + ":\n");
+    if (context.several && options->style.view > InspectView::kTree && !context.common.json)
+      context.print(escaped(options->source.path) + ":\n");
     return run(*options, context);
   });
 }

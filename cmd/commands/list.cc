@@ -1,6 +1,8 @@
 // dcpctl list: the steps of a run.
 #include "app/list.h"
 
+#include <unistd.h>
+
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/text_file.h"
@@ -14,25 +16,35 @@ namespace {
 constexpr const char* kText =
     R"text(Lists the steps of a run: number, age, bytes, whether it has optimizer and other training state beside the model (full) or the model alone
 (model-only), and whether it is complete: its metadata parses, and every file that it names is there and long enough. No data is read.
+The first line says which step to resume from: the newest complete one that is full.
+
+  complete        it can be loaded
+  unfinished      its save did not end, or is under way: no metadata, an empty folder, a name or a missing mark that says so
+  damaged         files or parts of it are missing or wrong
+  cannot be read  the machine does not let it be read, so that nothing is known
+
+At a terminal the newest step comes first, elsewhere last; --reverse turns that round.
 
 A step's checkpoints may lie in folders of their own, such as model/ckpt and model/optimizer, and the steps in one folder below RUN. A folder
 whose name begins with tmp_, tmp- or .tmp, or ends with .tmp, _tmp, -tmp, .partial or .incomplete, is an unfinished save. Where a step has
-checkpoint_manifest.json, _SUCCESS or .complete, newer ones without are not complete.
+checkpoint_manifest.json, _SUCCESS or .complete, newer ones without are unfinished.
 
-A link such as 'latest' or a file such as latest_checkpointed_iteration.txt that names a step is checked: one that leads to an incomplete
+A link such as 'latest' or a file such as latest_checkpointed_iteration.txt that names a step is checked: one that leads to an unusable
 step, or not to the newest one, is reported.
 
---latest, --latest-full and --latest-model print the path of one step and nothing else; if there is none, they print nothing and the exit
-code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.
+The exit code is 1 if no step is complete. --latest, --latest-full and --latest-model print the path of one step and nothing else; if there
+is none, they print nothing, and the exit code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.
 
   dcpctl list run
+  dcpctl list run --last 5
   dcpctl list run --latest-full
   dcpctl consolidate "$(dcpctl list run --latest)" model.pt --model-only
   dcpctl list run --latest --wait 3600 --after 500)text";
 
 struct Options {
   RunFlags run;
-  bool latest = false, latest_full = false, latest_model = false;
+  bool latest = false, latest_full = false, latest_model = false, reverse = false;
+  size_t last = SIZE_MAX;
   std::string after, wait;
 
   bool one() const { return latest || latest_full || latest_model; }
@@ -59,12 +71,13 @@ int run(const Options& o, Context& context) {
     const ListRequest request = request_of(o, context);
     ListResult found;
     list_steps(request, context, found);
-    is_none = !found.newest && (o.one() || request.wait_ns || !o.after.empty());
+    is_none = !found.newest;
     std::string document;
-    list_json(found, is_none ? static_cast<int>(Exit::kAnswerNo) : 0, [&](std::string_view text) { document += text; });
+    list_json(found, o.last, is_none ? static_cast<int>(Exit::kAnswerNo) : 0, [&](std::string_view text) { document += text; });
     context.apart = context.apart && !o.one();  // then each is a line
     if (context.common.json) context.print(document);
-    else if (!o.one()) print_steps(found.survey, context);
+    else if (!o.one())
+      print_steps(found.survey, {.newest_first = context.at_terminal(STDOUT_FILENO) != o.reverse, .last = o.last}, context);
     else if (found.newest) context.print(found.newest->path + "\n");
     return document;
   });
@@ -79,7 +92,9 @@ void add_list(Command& c, Context& context) {
   c.details = kText;
   add_run(c, context, o.run, Access::kRun);
   c.arguments.front().for_each();
-  const std::string group = "One step";
+  const std::string group = "One step", table = "The table";
+  c.number("--last", o.last, {1, SIZE_MAX}, "N", "The N newest steps alone").excludes("--latest").in(table);
+  c.flag("--reverse", o.reverse, "Oldest first at a terminal, newest first elsewhere").excludes("--latest").in(table);
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
   c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
   c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);

@@ -103,7 +103,8 @@ void add_prune(Command& c, Context& context) {
   c.flag("--partial", o.partial, "Delete what interrupted saves have left").in(rules);
   c.option("--older-than", o.older_than, "AGE", "Delete nothing younger: 12h, 7d, 2w").in(rules);
   c.flag("--drop-optimizer", o.drop_optimizer, "Make full steps model-only instead of deleting them").needs("--keep-latest").in(rules);
-  c.option("--grace", o.grace, "TIME", "An incomplete step that changed within TIME may still be being written (default 10min)").in(rules);
+  c.option("--grace", o.grace, "TIME", "An unfinished or damaged step that changed within TIME may still be being written (default 10min)")
+      .in(rules);
   const std::string check = "What is checked of the steps that stay";
   const Choices<CheckKept> checks{{"newest", CheckKept::kNewest}, {"all", CheckKept::kAll}};
   c.choice("--verify", o.check, checks, "WHICH", "Read the data of the newest full step (newest) or of all that stay (all)").in(check);

@@ -2,8 +2,9 @@
 
 #include "app/ranked_run.h"
 #include "app/resources.h"
+#include "app/stages.h"
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "request/ranks_flags.h"

@@ -1,6 +1,9 @@
 // dcpctl verify: is the checkpoint whole? Reads all of it, or with --quick all but the data.
 #include "app/ranked_run.h"
+#include "app/run_survey.h"
+#include "app/stats.h"
 #include "line/commands.h"
+#include "line/sandbox.h"
 #include "report/selection_report.h"
 #include "report/verify_report.h"
 #include "request/source.h"
@@ -25,29 +28,72 @@ A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype 
 every object (its pickle and storages, comparable between DCP folders) and of every file. --against proves that a checkpoint, or an output
 made from one, holds the same. Options that select keys and names decide what the manifest holds, as they do for consolidate.
 
+Of a run, all steps are checked as with --quick, in a line each and a tally; --all-data reads their data, too. A save that did not end is
+named, and is a warning. --stats also counts NaN and inf in the tensors, which takes a second read; --fail-on nan makes that exit code 1.
+
   dcpctl verify step-1000
+  dcpctl verify run
+  dcpctl verify run --all-data
+  dcpctl verify step-1000 --fail-on nan
   dcpctl verify step-1000 --quick --fail-on unsafe
   dcpctl verify step-1000 --manifest model.json --model-only
   dcpctl verify model.safetensors --against model.json)";
 
+// The statistics that were asked for, or that --fail-on nan needs.
+void take_stats(const VerifyOptions& o, Context& context, VerifyReport& report) {
+  if (!o.wants_stats()) return;
+  StatsRequest request{.read = {.source = o.source.request(), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+                       .select = o.keys.select_options(context)};
+  if (!o.stats.empty()) request.glob = o.stats;
+  stats(request, context, report.stats.emplace());
+}
+
 int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
+  if (const auto unfinished = o.unfinished.find(o.source.path); unfinished != o.unfinished.end()) throw Error(unfinished->second);
   report.fail_on = o.fail_on;
   if (o.strict) report.fail_on.classes.push_back("warnings");
-  report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
+  report.left_out_by = o.sample.empty() ? "--quick" : "--sample " + o.sample;
   const VerifyRequest request = verify_request(o, context);
   verify(request, context, report.result,
          {.selected = [&](const Selection& s) { describe_unmatched(context, unmatched_rules(s)); },
           .mapped = [&](const MapAnswer& map) { describe(map, context); }});
+  if (context.leads()) take_stats(o, context, report);
   if (!context.leads()) return report.follow(end_ranks(context, 0));
   return end_ranks(context, report.done(context));
 }
 
 // Options that say which keys a manifest holds mean nothing without one.
 void check_flags(const Command& command, const VerifyOptions& o) {
+  if (o.quick && o.wants_stats()) fail(ProblemId::usage, {}, "--fail-on nan with --quick", "the data to be read");
+  if (!o.ranks.alone && o.wants_stats() && is_one_of_several())
+    fail(ProblemId::usage, {}, "--stats under a launcher of ranks", "--alone beside it");
   if (!o.manifest.empty() || !o.against.empty()) return;
-  for (const Option* given : command.given)
+  for (const Option* given : command.given) {
+    if (given->group == "Which keys" && !o.stats.empty()) continue;
     if (given->group == "Which keys" || given->group == "Names")
-      fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest or --against beside it");
+      fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest, --against or --stats beside it");
+  }
+}
+
+// In the place of a run, its steps. False: it is none.
+bool take_steps(Option& ckpt, VerifyOptions& o, const Context& context) {
+  if (!o.source.step.empty()) return false;
+  std::vector<Step> steps;
+  try {
+    steps = steps_of_run(context.store, o.source.path, o.source.pattern);
+  } catch (const Error&) {  // it is said when it is opened
+  }
+  if (steps.empty()) return false;
+  if (!o.manifest.empty() || !o.against.empty())
+    fail(ProblemId::usage, {.path = o.source.path}, "a manifest with all steps of a run", "one of them: --step N");
+  o.of_run = true;
+  ckpt.given.clear();
+  for (const Step& s : steps) {
+    if (s.broken) o.unfinished.emplace(s.path, *s.broken);
+    if (s.parts.empty() || s.broken) ckpt.given.push_back(s.path);
+    else ckpt.given.insert(ckpt.given.end(), s.parts.begin(), s.parts.end());
+  }
+  return true;
 }
 
 void add_flags(Command& c, Context& context, VerifyOptions& o) {
@@ -55,10 +101,23 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   add_source(c, context, o.source);
   c.flag("--quick", o.quick, "Skip tensor data: check metadata, item headers and small records only").in(what);
   c.option("--sample", o.sample, "PERCENT", "Check only this much of the data, always the same part").excludes("--quick").in(what);
+  c.flag("--all-data", o.all_data, "Of a run, read the data of all steps, as is done of a single checkpoint")
+      .excludes("--quick")
+      .excludes("--sample")
+      .in(what);
   c.flag("--strict", o.strict,
          "Exit with 1 for warnings too: --fail-on warnings; with 2 if --include, --exclude, --key or --rename matches nothing")
       .in(what);
   add_fail_on(c, o.fail_on, what);
+  Option& fail_on = *c.find("--fail-on");
+  fail_on.choices.emplace_back("nan");
+  fail_on.help += ", nan (NaN or inf in a tensor, which --stats finds)";
+  c.option("--stats", o.stats, "GLOB", "Also print statistics of the tensors whose keys match GLOB (default: of all)")
+      .offers(Offer::kKeys)
+      .or_alone("*")
+      .excludes("--quick")
+      .excludes("--map")
+      .in(what);
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");
   c.option("--manifest", o.manifest, "FILE", "Write digests of all tensors, objects and files to FILE; - is stdout")
@@ -82,6 +141,13 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   add_ranks(c, o.ranks, Gathers::kNo);
   add_common(c, context.common, true);
   c.arguments.front().for_each();
+  c.arguments.front().help += ", or the run folder itself: all its steps";
+  c.find("--pattern")->needed.clear();
+  c.expand = [&c, &context, &o] { return take_steps(c.arguments.front(), o, context); };
+  c.tally = [&o, &context](const std::vector<std::string>& documents, int& exit) {
+    context.apart = context.apart && !o.of_run;
+    return tally_text(documents, {o.of_run ? "step" : "checkpoint", o.of_run && !o.reads_data() ? " (--all-data reads it)" : ""}, exit);
+  };
 }
 
 }  // namespace
@@ -95,6 +161,9 @@ void add_verify(Command& c, Context& context) {
       fail(ProblemId::usage, {}, "--manifest - with --json", "one of them: both write to stdout");
     VerifyReport report;
     report.source = options->source.path;
+    report.of_run = options->of_run;
+    report.all_stats = !options->stats.empty();
+    context.apart = context.apart && !options->of_run;  // then each is a line
     report.manifest = options->manifest;
     report.against = options->against;
     return report.around(context, [&] {

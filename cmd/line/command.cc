@@ -9,11 +9,23 @@ namespace dcp::cmd {
 namespace {
 
 constexpr CommandName kCommands[] = {
-#define DCPCTL_COMMAND(path, function, about) {path, about, add_##function},
-#define DCPCTL_GROUP(path, about) {path, about, nullptr},
+#define DCPCTL_COMMAND(path, function, question, about) {path, question, about, add_##function},
+#define DCPCTL_GROUP(path, question, about) {path, question, about, nullptr},
+#define DCPCTL_ALIAS(name, path)
 #include "line/commands.def"
 #undef DCPCTL_COMMAND
 #undef DCPCTL_GROUP
+#undef DCPCTL_ALIAS
+};
+
+constexpr CommandAlias kAliases[] = {
+#define DCPCTL_COMMAND(path, function, question, about)
+#define DCPCTL_GROUP(path, question, about)
+#define DCPCTL_ALIAS(name, path) {name, path},
+#include "line/commands.def"
+#undef DCPCTL_COMMAND
+#undef DCPCTL_GROUP
+#undef DCPCTL_ALIAS
 };
 
 std::string_view parent_of(std::string_view path) {
@@ -34,6 +46,7 @@ std::vector<std::string> split(std::string_view text, char at) {
 }  // namespace
 
 std::span<const CommandName> command_names() { return kCommands; }
+std::span<const CommandAlias> command_aliases() { return kAliases; }
 
 std::vector<const CommandName*> commands_under(const Command& command) {
   std::vector<const CommandName*> under;
@@ -41,6 +54,15 @@ std::vector<const CommandName*> commands_under(const Command& command) {
   for (const CommandName& c : kCommands)
     if (!c.path.empty() && parent_of(c.path) == path) under.push_back(&c);
   return under;
+}
+
+const CommandName* command_named(const Command& parent, std::string_view word) {
+  if (short_path(parent).empty())
+    for (const CommandAlias& a : kAliases)
+      if (a.name == word) word = a.path;
+  for (const CommandName* c : commands_under(parent))
+    if (c->name() == word) return c;
+  return nullptr;
 }
 
 std::unique_ptr<Command> build_command(std::string_view path, Context& context) {

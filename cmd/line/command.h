@@ -27,7 +27,7 @@ struct Context;
 enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere, kRun, kChange };
 
 // What a shell can complete for a value that is not from a closed list.
-enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules };
+enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules, kMaps };
 
 // What an option requests instead of running the command.
 enum class Action : uint8_t { kRun, kShortHelp, kHelp, kVersion };
@@ -53,6 +53,7 @@ struct Option {
   bool source = false;                                              // the argument is a checkpoint to be read
   bool required = false, repeatable = false;
   bool may_be_empty = false;  // '' is a valid value: a key may be ''
+  std::string alone;          // the value where none is given; "": one must be
   bool each = false;          // the argument may be repeated; the command runs once for each (each.h)
   Action action = Action::kRun;
   std::vector<std::string> needed, excluded;  // other options
@@ -69,6 +70,7 @@ struct Option {
   Option& some_of(std::vector<std::string> words) { return list = true, one_of(std::move(words)); }
   Option& for_each() { return each = repeatable = true, *this; }
   Option& or_empty() { return may_be_empty = true, *this; }
+  Option& or_alone(std::string meant) { return alone = std::move(meant), *this; }
   Option& is_source() { return source = true, *this; }
   Option& is_required(bool is = true) { return required = is, *this; }
   Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
@@ -87,6 +89,9 @@ struct Command {
   std::vector<const Option*> given;     // options in command line order
   std::function<void()> before_rights;  // what else the given words stand for; before the process gives up its rights
   std::function<int()> run;
+  std::function<bool()> expand;  // puts what the one value of an argument stands for in its place, for each; false: it stands for itself
+  // What the documents of several say together; may raise the exit code.
+  std::function<std::string(const std::vector<std::string>& documents, int& exit)> tally;
   bool pages = false;  // the answer may exceed a screen; some option values turn that off
 
   const std::string& name() const { return path.back(); }
@@ -116,6 +121,7 @@ struct Command {
 // A command as its parent knows it. Commands are built on demand.
 struct CommandName {
   std::string_view path;            // "bench io"
+  std::string_view question;        // that it is for, as help groups commands: "Look"
   std::string_view about;           // one line, without a period
   void (*add)(Command&, Context&);  // declares options and what to run; nullptr: a group
 
@@ -123,6 +129,14 @@ struct CommandName {
 };
 std::span<const CommandName> command_names();  // parents first
 std::vector<const CommandName*> commands_under(const Command& command);
+
+// Another name of a command of dcpctl itself.
+struct CommandAlias {
+  std::string_view name, path;
+};
+std::span<const CommandAlias> command_aliases();
+// By its name or another one; nullptr: there is none.
+const CommandName* command_named(const Command& parent, std::string_view word);
 
 // The command of that path; "" is dcpctl itself. Its options write into the context.
 std::unique_ptr<Command> build_command(std::string_view path, Context& context);

@@ -6,10 +6,12 @@
 
 namespace dcp::cmd {
 
-#define DCPCTL_COMMAND(path, function, about) void add_##function(Command&, Context&);
-#define DCPCTL_GROUP(path, about)
+#define DCPCTL_COMMAND(path, function, question, about) void add_##function(Command&, Context&);
+#define DCPCTL_GROUP(path, question, about)
+#define DCPCTL_ALIAS(name, path)
 #include "line/commands.def"
 #undef DCPCTL_COMMAND
 #undef DCPCTL_GROUP
+#undef DCPCTL_ALIAS
 
 }  // namespace dcp::cmd

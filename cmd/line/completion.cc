@@ -4,6 +4,7 @@
 
 #include "line/commands.h"
 #include "line/option_values.h"
+#include "maps/builtin.h"
 
 namespace dcp::cmd {
 namespace {
@@ -22,13 +23,13 @@ class UnfinishedReader {
   bool names_option(const std::string& word) const { return !only_arguments_ && word.size() > 1 && word.front() == '-'; }
 
   void pass(const std::string& word) {
-    if (const Option* o = std::exchange(line_.of, nullptr)) return value(*o, word);
+    if (const Option* o = std::exchange(line_.of, nullptr); o != nullptr && (o->alone.empty() || !names_option(word)))
+      return value(*o, word);
     if (!only_arguments_ && word == "--") return void(only_arguments_ = true);
     if (names_option(word)) return option(word);
     if (commands_under(*line_.command).empty()) return line_.arguments.push_back(word);
-    for (const CommandName* c : commands_under(*line_.command))
-      if (c->name() == word) return void(line_.command = build_command(c->path, context_));
-    line_.command = nullptr;
+    const CommandName* const named = command_named(*line_.command, word);
+    line_.command = named == nullptr ? nullptr : build_command(named->path, context_);
   }
 
   // --threads=4, --threads 4, -j4, -j 4; of -qj 4 the last takes the value.
@@ -50,7 +51,8 @@ class UnfinishedReader {
 
   void last(const std::string& word) {
     line_.typed = word;
-    if (line_.of != nullptr) return;
+    if (line_.of != nullptr && (line_.of->alone.empty() || (!line_.arguments.empty() && !names_option(word)))) return;
+    line_.of = nullptr;
     if (const size_t end = word.find('='); names_option(word) && word.starts_with("--") && end != word.npos) {
       line_.of = line_.command->find(word.substr(0, end));
       line_.before = word.substr(0, end + 1);
@@ -72,9 +74,12 @@ class UnfinishedReader {
 using Words = std::vector<std::string>;
 
 // As a command's names are offered, with what it does.
-Words names_of_commands(const std::vector<const CommandName*>& commands) {
+Words names_of_commands(const Command& parent) {
   Words all;
-  for (const CommandName* c : commands) all.push_back(c->name() + "\t" + std::string(c->about));
+  for (const CommandName* c : commands_under(parent)) all.push_back(c->name() + "\t" + std::string(c->about));
+  if (short_path(parent).empty())
+    for (const CommandAlias& a : command_aliases())
+      all.push_back(std::string(a.name) + "\t" + std::string(command_named(parent, a.name)->about));
   return all;
 }
 
@@ -90,7 +95,7 @@ Words names_of_options(const Command& command) {
 Words subcommands(Words path, Context& context) {
   path.emplace_back();
   const Unfinished inner = read_unfinished(path, context);
-  return inner.command ? names_of_commands(commands_under(*inner.command)) : Words{};
+  return inner.command ? names_of_commands(*inner.command) : Words{};
 }
 
 Words dtypes(bool with_keep) {
@@ -109,6 +114,15 @@ Words rules(const Unfinished& line, const SourceNames& names) {
   return all;
 }
 
+// A path that is begun is completed as one.
+Words names_of_maps(const Unfinished& line) {
+  if (line.typed.find('/') != line.typed.npos) return {":files"};
+  Words all;
+  for (const maps::BuiltinMap& m : maps::builtin_maps()) all.emplace_back(m.name);
+  if (line.of->name() == "--map") all.insert(all.end(), {"auto", "none"});
+  return all;
+}
+
 Words values(const Unfinished& line, Context& context, const SourceNames& names) {
   if (!line.of->choices.empty()) return line.of->choices;
   switch (line.of->offer) {
@@ -119,6 +133,7 @@ Words values(const Unfinished& line, Context& context, const SourceNames& names)
     case Offer::kSteps: return names.steps();
     case Offer::kDtypes: return dtypes(false);
     case Offer::kDtypeRules: return rules(line, names);
+    case Offer::kMaps: return names_of_maps(line);
     case Offer::kNothing: break;
   }
   return {};
@@ -137,7 +152,7 @@ std::string offered(const Unfinished& line, Context& context, const SourceNames&
   Words all;
   if (line.command && line.is_option) all = names_of_options(*line.command);
   else if (line.command && line.of != nullptr) all = values(line, context, names);
-  else if (line.command && line.before.empty()) all = names_of_commands(commands_under(*line.command));
+  else if (line.command && line.before.empty()) all = names_of_commands(*line.command);
   std::string text;
   for (const std::string& word : all) text += (word.starts_with(':') ? "" : line.before) + word + "\n";
   return text;

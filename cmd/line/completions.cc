@@ -3,9 +3,8 @@
 #include <unordered_set>
 
 #include "app/resources.h"
-#include "inputs/keys.h"
+#include "inputs/open.h"
 #include "inputs/run.h"
-#include "inputs/step_folders.h"
 #include "line/commands.h"
 #include "line/completion.h"
 #include "line/sandbox.h"

@@ -73,8 +73,17 @@ std::unique_ptr<Display> Context::show(const Progress& progress, const std::atom
 }
 
 Problem Context::worded(Problem problem) const {
+  if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
   return cmd::worded(std::move(problem));
+}
+
+std::string schema_of(const Context& context) {
+  std::string command = context.command;
+  for (const std::string& word : context.words)  // before the command line is understood
+    if (command.empty() && std::ranges::find(command_names(), word, &CommandName::path) != command_names().end()) command = word;
+  std::ranges::replace(command, ' ', '.');
+  return "dcpctl." + (command.empty() ? "usage" : command) + "/1";
 }
 
 std::string Context::name_of(std::string_view setting) const { return option_of(setting); }
@@ -118,13 +127,13 @@ int report_error(const Context& context, const Problem& raw) {
   if (!p.hint.empty()) text += line("hint: " + escaped(p.hint));
   if (context.common.json) {
     JsonWriter json([&](std::string_view s) { text += s; });
-    json.begin_object().key("error");
+    json.begin_object().member("schema", schema_of(context)).member("exit", static_cast<int>(exit_of(p))).key("error");
     error_json(json, p);
     json.end_object();
     json.finish();
   }
   if (context.prints) write_fd(STDERR_FILENO, text);
-  return static_cast<int>(exit_of(p.id));
+  return static_cast<int>(exit_of(p));
 }
 
 int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }

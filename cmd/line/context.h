@@ -39,6 +39,9 @@ struct Context final : Events, World {
   size_t columns(int fd) const;  // of the terminal; elsewhere 80
 };
 
+// Of the documents of the command: "dcpctl.bench.io/1".
+std::string schema_of(const Context& context);
+
 // Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
 int report_error(const Context& context, const Problem& problem);
 int report_error(const Context& context, const std::exception& error);

@@ -10,7 +10,9 @@
 #include <cstring>
 
 #include "base/json.h"
+#include "base/posix_calls.h"
 #include "line/exit_status.h"
+#include "line/lines.h"
 #include "line/sandbox.h"
 #include "line/text_file.h"
 
@@ -57,12 +59,13 @@ Ended wait_for(pid_t child, int from, const std::string& value, const Context& c
   return ended;
 }
 
-Ended run_one_apart(Option& argument, const std::string& value, Context& context, const std::function<int()>& run_one) {
+// `is_told`: what it has found out is wanted, whether or not a document is.
+Ended run_one_apart(Option& argument, const std::string& value, Context& context, bool is_told, const std::function<int()>& run_one) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail(ProblemId::memory_out, {}, std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail(ProblemId::memory_out, {}, posix::reason_of(errno));
   const pid_t child = ::fork();
-  if (child < 0) fail(ProblemId::memory_out, {}, std::strerror(errno));
-  const bool has_document = context.common.json || !context.common.report.empty();
+  if (child < 0) fail(ProblemId::memory_out, {}, posix::reason_of(errno));
+  const bool has_document = context.common.json || !context.common.report.empty() || is_told;
   if (child == 0) {
     ::close(ends[0]);
     if (!has_document) ::close(ends[1]);
@@ -93,7 +96,7 @@ std::string joined_documents(const Command& command, const std::vector<std::stri
 
 Option* several(Command& command) {
   for (Option& a : command.arguments)
-    if (a.each && a.count() > 1) return &a;
+    if (a.each && (a.count() > 1 || (a.count() == 1 && command.expand && command.expand()))) return &a;
   return nullptr;
 }
 
@@ -105,15 +108,25 @@ int run_each(const Command& command, Option& argument, Context& context, const s
     if (o->access == Access::kWrite && o->name() != "--report")
       fail(ProblemId::usage, {}, o->name() + " with several " + argument.value, "one");
   if (is_one_of_several()) fail(ProblemId::usage, {}, "several " + argument.value + " under a launcher of ranks", "one");
+  std::vector<Problem> missing;  // told before the first answer, which would push them off the screen
+  for (const std::string& v : values)
+    if (!context.common.json && argument.source && !context.store.facts(v))
+      missing.push_back(make_problem(ProblemId::no_such_path, {.path = v}));
+  for (size_t i = 0; i + 1 < missing.size(); ++i) report_error(context, missing[i]);
+  if (!missing.empty()) fail(ProblemId::no_such_path, missing.back().place);
   context.several = true;
   std::vector<Ended> all;
+  std::vector<std::string> documents;
   int exit = 0;
   for (const std::string& v : values) {
     context.check_stop();
     context.apart = !context.common.json && !context.common.quiet && std::ranges::any_of(all, &Ended::answered);
-    all.push_back(run_one_apart(argument, v, context, run_one));
+    all.push_back(run_one_apart(argument, v, context, command.tally != nullptr, run_one));
+    documents.push_back(all.back().document);
     exit = std::max(exit, all.back().exit);
   }
+  const std::string tally = command.tally ? command.tally(documents, exit) : "";
+  if (!context.common.json && !context.common.quiet) context.print(fitted(context, tally, STDOUT_FILENO));
   const std::string document = joined_documents(command, values, all, exit);
   if (context.common.json) context.print(document);
   save_report(context, document);

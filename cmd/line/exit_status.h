@@ -17,6 +17,7 @@ enum class Exit : int {
   kMachine = 4,
   kLacking = 5,
   kRank = 6,
+  kHungUp = 129,
   kInterrupted = 130,
   kTerminated = 143,
 };
@@ -33,7 +34,7 @@ struct ExitStatus {
   std::string_view meaning;
 };
 
-constexpr std::array<ExitStatus, 9> kExitStatuses{{
+constexpr std::array<ExitStatus, 10> kExitStatuses{{
     {Exit::kOk, "done"},
     {Exit::kAnswerNo, "done, and the answer is no: damage, differences, expectations not met"},
     {Exit::kUsage, "the command line is wrong, or the output exists"},
@@ -41,6 +42,7 @@ constexpr std::array<ExitStatus, 9> kExitStatuses{{
     {Exit::kMachine, "the machine failed: I/O, space, memory, device"},
     {Exit::kLacking, "this build or machine lacks what was asked for"},
     {Exit::kRank, "another rank failed or could not be reached"},
+    {Exit::kHungUp, "the terminal was closed; nothing half-written remains"},
     {Exit::kInterrupted, "interrupted; nothing half-written remains"},
     {Exit::kTerminated, "terminated; nothing half-written remains"},
 }};

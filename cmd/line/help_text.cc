@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "line/command_text.h"
 #include "line/commands.h"
@@ -33,6 +34,32 @@ std::string table_text(const TextBlock& block, size_t width) {
   return text;
 }
 
+// Command lines that are too long are continued, as a shell reads them. What is quoted, and a comment, stays in one piece.
+std::string example_text(const TextBlock& block, size_t width) {
+  constexpr size_t kIndent = 2, kFurther = 4;
+  std::string text;
+  for (const std::string& line : block.lines) {
+    size_t column = kIndent, begin = 0;
+    text.append(kIndent, ' ');
+    bool is_quoted = false, is_comment = false;
+    for (size_t at = 0; at <= line.size(); ++at) {
+      if (at < line.size() && line[at] == '\'') is_quoted = !is_quoted;
+      is_comment = is_comment || (at < line.size() && line[at] == '#' && at > 0 && line[at - 1] == ' ');
+      if (at < line.size() && (line[at] != ' ' || is_quoted || is_comment)) continue;
+      const std::string word = line.substr(begin, at - begin);
+      const bool is_last = at == line.size();
+      if (begin > 0 && column + word.size() + (is_last ? 0 : 2) > width && word.find_first_not_of(' ') != word.npos) {
+        text.erase(text.find_last_not_of(' ') + 1).append(" \\\n").append(kFurther, ' ');
+        column = kFurther;
+      }
+      text += word + (is_last ? "\n" : " ");
+      column += word.size() + 1;
+      begin = at + 1;
+    }
+  }
+  return text;
+}
+
 // Prose is wrapped anew; command lines stay as they are.
 std::string details_text(const Command& command, size_t width) {
   std::string text;
@@ -40,18 +67,35 @@ std::string details_text(const Command& command, size_t width) {
     text += "\n";
     if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0, width) + "\n";
     if (b.kind == TextBlock::Kind::kTable) text += table_text(b, width);
-    if (b.kind != TextBlock::Kind::kExample) continue;
-    for (const std::string& line : b.lines) text += "  " + line + "\n";
+    if (b.kind == TextBlock::Kind::kExample) text += example_text(b, width);
   }
   return text;
 }
 
-std::string examples_text(const Command& command) {
+std::string examples_text(const Command& command, size_t width) {
   std::string text;
-  for (const TextBlock& b : blocks_of(command.details)) {
-    if (b.kind != TextBlock::Kind::kExample) continue;
-    text += "\n";
-    for (const std::string& line : b.lines) text += "  " + line + "\n";
+  for (const TextBlock& b : blocks_of(command.details))
+    if (b.kind == TextBlock::Kind::kExample) text += "\n" + example_text(b, width);
+  return text;
+}
+
+// Under the questions that they are for.
+std::string commands_text(const Command& command, const HelpForm& form) {
+  constexpr size_t kNames = 10, kTexts = 24;
+  const std::vector<const CommandName*> commands = commands_under(command);
+  std::string text, before;
+  for (const CommandName* c : commands) {
+    const std::string title(c->question);
+    if (text.empty()) text = title.empty() ? "\n" + styled("Commands:", Style::kBold, form.color) + "\n" : "\n";
+    if (title.empty()) {
+      text += entry(c->name(), std::string(c->about), form.columns);
+      continue;
+    }
+    std::string head(kNames, ' ');
+    if (title != std::exchange(before, title))
+      head = "  " + styled(title + ":", Style::kBold, form.color) + std::string(kNames - title.size() - 3, ' ');
+    text += head + c->name() + std::string(std::max(kTexts - kNames, c->name().size() + 1) - c->name().size(), ' ') +
+            wrapped(c->about, kTexts, form.columns) + "\n";
   }
   return text;
 }
@@ -62,10 +106,7 @@ std::string head_text(const Command& command, const HelpForm& form) {
       wrapped(command.about, 0, width) + "\n\n" + styled("Usage:", Style::kBold, form.color) + " " + usage_line(command) + "\n";
   if (!command.arguments.empty()) text += "\n";
   for (const Option& a : command.arguments) text += entry(option_head(a), a.help, width);
-  const std::vector<const CommandName*> commands = commands_under(command);
-  if (!commands.empty()) text += "\n" + styled("Commands:", Style::kBold, form.color) + "\n";
-  for (const CommandName* c : commands) text += entry(c->name(), std::string(c->about), width);
-  return text;
+  return text + commands_text(command, form);
 }
 
 }  // namespace
@@ -81,14 +122,13 @@ constexpr size_t kNarrowest = 40;  // below that lines may be longer
 
 std::string help_text(const Command& command, HelpForm form) {
   const size_t width = form.columns = std::max(form.columns, kNarrowest);
-  std::string text = head_text(command, form);
+  std::string text = head_text(command, form) + details_text(command, width);
   for (const std::string& group : groups_of(command)) {
     text += "\n" + styled(group + ":", Style::kBold, form.color) + "\n";
     // Long options stand under each other, whether or not they have a short form.
     for (const Option& o : command.options)
       if (o.group == group) text += entry((o.names.front().starts_with("--") ? "    " : "") + option_head(o), o.help, width);
   }
-  text += details_text(command, width);
   if (command.path.size() > 1) return text;
   text += "\n" + styled("Exit status:", Style::kBold, form.color) + "\n";
   for (const ExitStatus& s : kExitStatuses) {
@@ -114,7 +154,7 @@ std::string short_help_text(const Command& command, HelpForm form) {
     text += "  " + title + head.substr(group.size() + 3) + wrapped(joined(heads, ", "), head.size(), width) + "\n";
   }
   std::ranges::replace(text, kGlue, ' ');
-  return text + examples_text(command) + "\nWhat each option does: " + joined(command.path, " ") + " --help\n";
+  return text + examples_text(command, width) + "\nWhat each option does: " + joined(command.path, " ") + " --help\n";
 }
 
 }  // namespace dcp::cmd

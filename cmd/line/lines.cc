@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/posix_calls.h"
 #include "base/problem.h"
 #include "line/context.h"
 
@@ -17,7 +18,7 @@ bool write_fd(int fd, std::string_view text) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       if (fd == STDOUT_FILENO && errno != EPIPE)  // the reader has seen enough: no failure of ours
-        fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
+        fail(ProblemId::io_write, {.path = "standard output"}, posix::reason_of(errno));
       return false;
     }
     text.remove_prefix(static_cast<size_t>(n));
@@ -97,10 +98,22 @@ std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& r
   return widths;
 }
 
+static size_t longest_word(std::string_view text) {
+  size_t longest = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    longest = std::max(longest, display_width(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return longest;
+}
+
 void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows) {
-  constexpr size_t kMin = 20;  // of the last column, where it is wrapped
+  constexpr size_t kMin = 20;   // of the last column, where it is wrapped
+  constexpr size_t kBelow = 6;  // how far in, where its words do not fit beside the others
   const std::vector<size_t> widths = widths_of(context, right, rows);
   const bool wraps = long_names == LongNames::kOwnLine && context.at_terminal(STDOUT_FILENO);
+  const size_t columns = context.columns(STDOUT_FILENO);
   size_t last = 0;  // where the last column begins
   for (size_t i = 0; i + 1 < widths.size(); ++i) last += widths[i] > 0 ? widths[i] + 2 : 0;
   std::string text;
@@ -109,8 +122,11 @@ void print_table(const Context& context, const std::vector<bool>& right, LongNam
       if (widths[i] == 0 && (right[i] || i + 1 < cells.size())) continue;  // nobody has anything there
       const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
       if (right[i]) text.append(pad, ' ');
-      if (wraps && i > 0 && i + 1 == widths.size()) text += wrapped(cells[i], last, std::max(context.columns(STDOUT_FILENO), last + kMin));
-      else text += cells[i];
+      const size_t room = columns - std::min(columns, last);
+      const bool is_last = wraps && i > 0 && i + 1 == widths.size() && !right[i];
+      const bool is_below = is_last && width > room && (room < kMin || longest_word(cells[i]) > room);
+      if (is_below) text.erase(text.find_last_not_of(' ') + 1).append("\n").append(kBelow, ' ');
+      text += is_last ? wrapped(cells[i], is_below ? kBelow : last, columns) : cells[i];
       if (i == 0 && cells.size() > 1 && width > widths[0] && long_names == LongNames::kOwnLine)
         text.append("\n").append(widths[0] + 2, ' ');
       else if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file_names.h"
 #include "base/limits.h"
-#include "base/working_names.h"
 #include "line/context.h"
 #include "line/exit_status.h"
 #include "line/option_values.h"
@@ -114,6 +114,8 @@ Problem worded(Problem p) {
   return p;
 }
 
+Exit exit_of(const Problem& p) { return p.what == kHungUp ? Exit::kHungUp : exit_of(p.id); }
+
 std::string commands_of_parts(const Context& context, const Problem& problem) {
   std::string before = "dcpctl", after;
   bool has_run = false;
@@ -145,11 +147,13 @@ static void problem_members(JsonWriter& json, const Problem& raw) {
   if (!p.keys.empty()) {
     json.member("keys", p.keys);
   }
+  if (!p.got.empty()) json.member("got", p.got);
+  if (!p.expected.empty()) json.member("expected", p.expected);
   if (!p.hint.empty()) json.member("hint", p.hint);
 }
 
 void error_json(JsonWriter& json, const Problem& p) {
-  json.begin_object().member("code", static_cast<int>(exit_of(p.id))).member("id", id_name(p.id));
+  json.begin_object().member("code", static_cast<int>(exit_of(p))).member("id", id_name(p.id));
   problem_members(json, p);
   json.end_object();
 }

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/problem.h"
+#include "line/exit_status.h"
 
 namespace dcp::cmd {
 
@@ -15,6 +16,10 @@ Problem worded(Problem problem);
 std::string commands_of_parts(const Context& context, const Problem& problem);
 // "--prefer-rank" for the request's "prefer_rank".
 std::string option_of(std::string_view setting);
+
+// What the problem says where SIGHUP stopped the run.
+constexpr std::string_view kHungUp = "the terminal was closed";
+Exit exit_of(const Problem& problem);
 
 // A problem as an object of --json: an error with its exit code, a finding with its severity.
 void error_json(JsonWriter& json, const Problem& problem);

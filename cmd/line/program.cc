@@ -61,8 +61,9 @@ void catch_signal(int number, void (*handler)(int)) {
 }
 
 void catch_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) catch_signal(number, on_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error from write(2)
+  for (const int number : {SIGINT, SIGTERM}) catch_signal(number, on_signal);
+  if (std::signal(SIGHUP, SIG_IGN) != SIG_IGN) catch_signal(SIGHUP, on_signal);  // nohup ignores it
+  std::signal(SIGPIPE, SIG_IGN);                                                 // a closed stdout is an error from write(2)
   std::signal(SIGXFSZ, SIG_IGN);  // and so is a file over the limit of ulimit -f: what is half-written gets removed
 }
 

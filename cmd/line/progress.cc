@@ -9,7 +9,7 @@
 
 #include "app/stages.h"
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/command.h"
 
 namespace dcp::cmd {

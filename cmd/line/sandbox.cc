@@ -6,9 +6,9 @@
 #include <iterator>
 
 #include "app/ranked_run.h"
+#include "base/file_names.h"
 #include "base/sandbox.h"
 #include "base/stores.h"
-#include "base/working_names.h"
 #include "catalog/kind.h"
 #include "line/environment.h"
 

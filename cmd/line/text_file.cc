@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "app/output.h"
+#include "base/file_names.h"
 #include "base/json.h"
-#include "base/working_names.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
@@ -57,11 +57,10 @@ void save_report(Context& context, const std::string& document) {
 }
 
 // The report of a command that failed before it had anything else to report.
-static std::string failure_document(std::string command, const std::string& source, const Problem& problem) {
-  std::ranges::replace(command, ' ', '.');
+static std::string failure_document(const Context& context, const std::string& source, const Problem& problem) {
   std::string document;
   JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl." + command + "/1").member("exit", static_cast<int>(exit_of(problem.id)));
+  json.begin_object().member("schema", schema_of(context)).member("exit", static_cast<int>(exit_of(problem)));
   if (!source.empty()) json.member("path", source);
   json.key("error");
   error_json(json, problem);
@@ -78,7 +77,7 @@ void save_usage_report(Context& context, const std::vector<std::string>& words, 
   }
   if (context.common.report.empty()) return;
   if (report_fault(context, "", "")) return;
-  save_report(context, failure_document(words.empty() ? "" : words.front(), "", problem));
+  save_report(context, failure_document(context, "", problem));
 }
 
 int run_reported(Context& context, const ReportedPaths& paths, const std::function<std::string()>& body) {
@@ -89,7 +88,7 @@ int run_reported(Context& context, const ReportedPaths& paths, const std::functi
     document = body();
   } catch (const std::exception& error) {
     exit = report_error(context, error);
-    document = failure_document(context.command, paths.source, context.worded(problem_of(error)));
+    document = failure_document(context, paths.source, context.worded(problem_of(error)));
   }
   save_report(context, document);
   return exit;

@@ -9,6 +9,7 @@
 
 #include "base/closest.h"
 #include "line/command_text.h"
+#include "line/context.h"
 #include "line/option_values.h"
 
 namespace dcp::cmd {
@@ -16,13 +17,14 @@ namespace {
 
 // What other tools call these.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge", "consolidate"},
-                                                                         {"export", "consolidate"},
                                                                          {"dcp_to_torch", "consolidate"},
                                                                          {"dcp_to_torch_save", "consolidate"},
                                                                          {"info", "inspect"},
                                                                          {"show", "inspect"},
                                                                          {"view", "inspect"},
-                                                                         {"ls", "inspect"},
+                                                                         {"ls", "list"},
+                                                                         {"tree", "inspect --tree"},
+                                                                         {"du", "inspect --depth"},
                                                                          {"check", "verify"},
                                                                          {"validate", "verify"},
                                                                          {"fsck", "verify"},
@@ -45,7 +47,17 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge
                                                                          {"clean", "prune"},
                                                                          {"rename", "edit"}};
 
+constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
+    {"--keep", "--keep-latest"}, {"--keep-last", "--keep-latest"}, {"--keep-newest", "--keep-latest"}, {"--ranks", "--world-size"},
+    {"--nproc", "--world-size"}, {"--num-ranks", "--world-size"},  {"--overwrite", "--force"},         {"--newest", "--latest"}};
+
 constexpr int kManyArguments = 1 << 28;
+
+bool exists(Store& store, const std::string& path) try {
+  return store.facts(path).has_value();
+} catch (const Error&) {  // in a store that cannot be reached from here
+  return false;
+}
 
 bool is_group(const Command& command) { return !commands_under(command).empty(); }
 
@@ -67,19 +79,13 @@ Problem wrong(const Command& command, std::string what, const std::string& meant
   return p;
 }
 
-const CommandName* command_named(const Command& parent, const std::string& word) {
-  for (const CommandName* c : commands_under(parent))
-    if (c->name() == word) return c;
-  return nullptr;
-}
-
 Problem unknown_command(const Command& parent, const std::string& word) {
   std::vector<std::string> names;
   for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
   if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no subcommands, such as '" + word + "'");
   std::string meant = closest(word, names);
   for (const auto& [other, ours] : kOtherNames)
-    if (other == word && std::ranges::find(names, ours) != names.end()) meant = ours;
+    if (other == word && std::ranges::find(names, ours.substr(0, ours.find(' '))) != names.end()) meant = ours;
   return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), meant);
 }
 
@@ -107,6 +113,25 @@ std::vector<std::string> read_words(Command& command, std::vector<std::string> w
   std::ranges::reverse(words);
   app.parse(std::move(words));
   return app.remaining();
+}
+
+// An option whose value may be left out gets the one that it stands for, where another option follows, nothing, or the checkpoint.
+std::vector<std::string> with_values_left_out(Command& command, const std::vector<std::string>& words, Store& store) {
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
+  std::vector<std::string> all;
+  bool has_argument = false;
+  for (auto w = words.begin(); w != words.end(); ++w) {
+    if (*w == "--") return all.insert(all.end(), w, words.end()), all;
+    has_argument |= !is_option(*w);
+    all.push_back(*w);
+    const Option* const o = is_option(*w) ? command.find(*w) : nullptr;
+    if (o == nullptr || o->value.empty()) continue;
+    const auto next = w + 1;
+    const bool is_last = next == words.end();
+    if (!o->alone.empty() && (is_last || is_option(*next) || (!has_argument && exists(store, *next)))) all.back() += "=" + o->alone;
+    else if (!is_last) all.push_back(*++w);
+  }
+  return all;
 }
 
 // "--out=" is an option with an empty value; to CLI11 its value would be the next word.
@@ -173,7 +198,9 @@ class Reader {
     const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
     std::vector<std::string> names;
     for (const Option& known : command().options) names.insert(names.end(), known.names.begin(), known.names.end());
-    const std::string meant = name.starts_with("--") ? closest(name, names) : "";
+    std::string meant = name.starts_with("--") ? closest(name, names) : "";
+    for (const auto& [other, ours] : kOtherOptions)
+      if (other == name && std::ranges::find(names, ours) != names.end()) meant = ours;
     blame("unknown option '" + name + "'", meant);
     const bool is_output = name == "-o" || name == "--output" || name == "--out";
     const auto output = std::ranges::find(command().arguments, Access::kWrite, &Option::access);
@@ -195,7 +222,8 @@ class Reader {
   // Returns what the command does not take itself.
   std::vector<std::string> read_command(const std::vector<std::string>& words) {
     try {
-      return read_words(command(), words, [&](Option& o, const std::string& text) { give(o, text); });
+      return read_words(command(), with_values_left_out(command(), words, context_.store),
+                        [&](Option& o, const std::string& text) { give(o, text); });
     } catch (const CLI::ArgumentMismatch&) {
       const std::string name = words.back().starts_with("--") ? words.back() : std::string{'-', words.back().back()};
       blame(name + " needs a value: " + name + " " + command().find(name)->value);

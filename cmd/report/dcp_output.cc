@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/quantity.h"
-#include "format/torch_release.h"
+#include "base/text.h"
+#include "format/dcp_metadata.h"
 #include "line/command.h"
 #include "report/write_report.h"
 

@@ -2,15 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
+#include "report/fold.h"
 #include "report/inspect_text.h"
 #include "request/source.h"
 
@@ -69,24 +71,58 @@ std::string element_text(const std::array<std::byte, 16>& element, DType dtype) 
 
 std::string held_text(const HeldValue& v) { return v.is_tensor ? v.dtype + " " + shape_text(v.shape) : v.text; }
 
-std::string worst_text(std::string_view what, const WorstElement& worst, const KeyDifference& d, bool with_values) {
-  if (worst.index == WorstElement::kNowhere) return "";
-  std::string text = ", " + std::string(what) + " " + number(worst.error, 6) + " at " + shape_text(index_of(worst.index, d.a->shape));
-  if (with_values) text += ": " + element_text(worst.a, d.dtype) + " and " + element_text(worst.b, d.dtype);
+// The worst element of one key or of several.
+struct Worst {
+  WorstElement element;
+  const KeyDifference* of = nullptr;
+  void meet(const WorstElement& other, const KeyDifference& d) {
+    if (other.index == WorstElement::kNowhere || (of != nullptr && other.error <= element.error)) return;
+    element = other;
+    of = &d;
+  }
+};
+
+// How values differ, of one key or of several.
+struct Values {
+  uint64_t keys = 0, elements = 0, changed = 0, differing = 0, non_finite = 0;
+  Worst absolute, relative;
+
+  void add(const KeyDifference& d) {
+    ++keys;
+    elements += d.elements;
+    changed += d.values.changed;
+    differing += d.values.differing;
+    non_finite += d.values.non_finite;
+    if (!is_numeric(d.dtype)) return;
+    absolute.meet(d.values.absolute, d);
+    relative.meet(d.values.relative, d);
+  }
+};
+
+std::string worst_text(std::string_view what, const Worst& worst, bool with_key, bool with_values) {
+  if (worst.of == nullptr) return "";
+  const KeyDifference& d = *worst.of;
+  std::string text = ", " + std::string(what) + " " + number(worst.element.error, 6) + " at " + (with_key ? shortened(d.key) + " " : "") +
+                     shape_text(index_of(worst.element.index, d.a->shape));
+  if (with_values) text += ": " + element_text(worst.element.a, d.dtype) + " and " + element_text(worst.element.b, d.dtype);
+  return text;
+}
+
+std::string values_text(const Values& v) {
+  const bool with_key = v.keys > 1;
+  std::string text = grouped(v.differing) + " of " + counted(v.elements, "element") + " differ (" + percent(v.differing, v.elements) + ")";
+  if (v.changed > v.differing) text += ", " + grouped(v.changed) + " have changed (" + percent(v.changed, v.elements) + ")";
+  const bool same_place = v.absolute.of == v.relative.of && v.absolute.element.index == v.relative.element.index;
+  text +=
+      worst_text("largest error", v.absolute, with_key, true) + worst_text("relative", v.relative, with_key && !same_place, !same_place);
+  if (v.non_finite > 0) text += ", " + grouped(v.non_finite) + " of them NaN or infinite";
   return text;
 }
 
 std::string values_text(const KeyDifference& d) {
-  const ElementDifferences& v = d.values;
-  std::string text = grouped(v.differing) + " of " + counted(d.elements, "element") + " differ (" + percent(v.differing, d.elements) + ")";
-  if (v.changed > v.differing) text += ", " + grouped(v.changed) + " have changed (" + percent(v.changed, d.elements) + ")";
-  if (is_numeric(d.dtype)) {
-    const bool same_place = v.absolute.index == v.relative.index;
-    text += worst_text("largest error", v.absolute, d, true) + worst_text("relative", v.relative, d, !same_place);
-  }
-  if (v.non_finite > 0) text += ", " + grouped(v.non_finite) + " of them NaN or infinite";
-  if (v.absolute.index == WorstElement::kNowhere) text += ", the first at " + shape_text(index_of(v.first, d.a->shape));
-  return text;
+  Values v;
+  v.add(d);
+  return values_text(v) + (v.absolute.of == nullptr ? ", the first at " + shape_text(index_of(d.values.first, d.a->shape)) : "");
 }
 
 std::string line_of(const KeyDifference& d) {
@@ -108,7 +144,108 @@ std::string line_of(const KeyDifference& d) {
 
 char sign_of(Kind kind) { return kind == Kind::kOnlyA ? '-' : kind == Kind::kOnlyB ? '+' : '~'; }
 
-std::string summary(const DiffResult& r, const DiffPaths& paths) {
+// What its keys share: a key that is folded with another has the same.
+std::string kind_text(const KeyDifference& d) {
+  const std::string kind(1, static_cast<char>('a' + static_cast<char>(d.kind)));
+  std::string held;
+  for (const auto* side : {&d.a, &d.b}) held += *side && (*side)->is_tensor ? (*side)->dtype + shape_text((*side)->shape) + "\1" : "\1";
+  return kind + held;
+}
+
+using Differences = std::vector<const KeyDifference*>;
+
+// Of several keys that differ alike.
+std::string line_of_alike(const Differences& all) {
+  const KeyDifference& d = *all.front();
+  const HeldValue& held = d.a ? *d.a : *d.b;
+  if (d.kind == Kind::kObject || !held.is_tensor) return counted(all.size(), "object");
+  if (d.kind != Kind::kValues) return line_of(d);
+  Values values;
+  for (const KeyDifference* one : all) values.add(*one);
+  return d.a->dtype + " " + shape_text(d.a->shape) + ": " + values_text(values);
+}
+
+// Of a subtree, whose keys may differ in any way.
+std::string line_of_subtree(const Differences& all) {
+  Values values;
+  uint64_t dtypes = 0, shapes = 0, objects = 0, kinds = 0, held = 0;
+  for (const KeyDifference* d : all) {
+    if (d->kind == Kind::kValues) values.add(*d);
+    else
+      ++(d->kind == Kind::kDType    ? dtypes
+         : d->kind == Kind::kShape  ? shapes
+         : d->kind == Kind::kObject ? objects
+         : d->kind == Kind::kKind   ? kinds
+                                    : held);
+  }
+  std::string text;
+  const auto add = [&](uint64_t n, const std::string& what) {
+    if (n > 0) text += (text.empty() ? "" : ", ") + what;
+  };
+  add(held, counted(held, "key"));
+  add(dtypes, counted(dtypes, "dtype"));
+  add(shapes, counted(shapes, "shape"));
+  add(objects, counted(objects, "object"));
+  add(kinds, counted(kinds, "tensor") + " of one that are objects of the other");
+  add(values.keys, counted(values.keys, "tensor") + ": " + values_text(values));
+  return text;
+}
+
+struct Row {
+  std::string label, text;
+  char sign = '~';
+  size_t keys = 0;
+};
+
+// By layer, as inspect folds them: what is of one side only apart from what differs.
+std::vector<Row> folded_rows(const DiffResult& r) {
+  std::vector<Row> rows;
+  for (const char sign : {'~', '-', '+'}) {
+    Fold fold({.rows = 40});
+    for (uint32_t i = 0; i < r.differences.size(); ++i) {
+      const KeyDifference& d = r.differences[i];
+      if (sign_of(d.kind) != sign) continue;
+      Fold::Key key{.words = {}, .kind = kind_text(d), .is_object = !(d.a ? *d.a : *d.b).is_tensor, .id = i};
+      add_components(d.key, key.words);
+      fold.add(key);
+    }
+    for (const FoldedRow& folded : fold.rows()) {
+      Differences all;
+      for (const uint32_t i : folded.ids) all.push_back(&r.differences[i]);
+      rows.push_back({.label = folded.label,
+                      .text = folded.is_folded ? line_of_subtree(all)
+                              : all.size() > 1 ? line_of_alike(all)
+                                               : line_of(*all.front()),
+                      .sign = sign,
+                      .keys = all.size()});
+    }
+  }
+  std::ranges::stable_sort(rows, NaturalLess(), &Row::label);
+  return rows;
+}
+
+std::vector<Row> rows_of_keys(const DiffResult& r) {
+  std::vector<Row> rows;
+  for (const KeyDifference& d : r.differences)
+    rows.push_back({.label = shortened(d.key), .text = line_of(d), .sign = sign_of(d.kind), .keys = 1});
+  return rows;
+}
+
+void print_rows(const std::vector<Row>& rows, const Context& context) {
+  const bool color = context.colored(STDOUT_FILENO);
+  std::string text;
+  for (const Row& row : rows) {
+    const Style style = row.sign == '-' ? Style::kRed : row.sign == '+' ? Style::kBold : Style::kYellow;
+    text += styled(std::string(1, row.sign) + " " + row.label, style, color) + (row.keys > 1 ? "  x" + grouped(row.keys) : "") + "  " +
+            row.text + "\n";
+    if (text.size() < 64 * 1024) continue;
+    context.print(fitted(context, text, STDOUT_FILENO));
+    text.clear();
+  }
+  context.print(fitted(context, text, STDOUT_FILENO));
+}
+
+std::string verdict(const DiffResult& r, const DiffPaths& paths) {
   std::string text = escaped(paths.a) + " and " + escaped(paths.b);
   if (r.equal()) {
     text += " are equal: " + counted(r.tensors, "tensor") + ", " + counted(r.objects, "object");
@@ -128,11 +265,10 @@ std::string summary(const DiffResult& r, const DiffPaths& paths) {
   if (r.values.changed > 0)
     text += "; " + grouped(r.values.changed) + " of " + counted(r.elements, "element") + " have changed (" +
             percent(r.values.changed, r.elements) + ")" + (r.equal() ? ", within the tolerance" : "");
-  text += "\n";
-  if (r.bytes_read > 0)
-    text += "  " + human_bytes(r.bytes_read) + " read in " + seconds(r.nanoseconds) + ", " + rate(r.bytes_read, r.nanoseconds) +
-            ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
-  return text;
+  Values values;
+  for (const KeyDifference& d : r.differences)
+    if (d.kind == Kind::kValues) values.add(d);
+  return text + worst_text("largest error", values.absolute, true, false);
 }
 
 // --- JSON
@@ -197,19 +333,14 @@ void side_json(JsonWriter& json, std::string_view name, const std::string& path,
 
 }  // namespace
 
-void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context) {
-  const bool color = context.colored(STDOUT_FILENO);
-  std::string text;
-  if (!result.equal() && !context.common.quiet) text = "--- " + escaped(paths.a) + "\n+++ " + escaped(paths.b) + "\n";
-  for (const KeyDifference& d : result.differences) {
-    const Style style = d.kind == Kind::kOnlyA ? Style::kRed : d.kind == Kind::kOnlyB ? Style::kBold : Style::kYellow;
-    text += styled(std::string(1, sign_of(d.kind)) + " " + shortened(d.key), style, color) + "  " + line_of(d) + "\n";
-    if (text.size() < 64 * 1024) continue;
-    context.print(fitted(context, text, STDOUT_FILENO));
-    text.clear();
-  }
-  if (!context.common.quiet) text += summary(result, paths);
-  context.print(fitted(context, text, STDOUT_FILENO));
+void print_diff(const DiffResult& result, const DiffPaths& paths, DiffRows rows, const Context& context) {
+  const std::string first = styled(verdict(result, paths), Style::kBold, context.colored(STDOUT_FILENO)) + "\n";
+  context.print(fitted(context, first, STDOUT_FILENO));
+  if (rows != DiffRows::kNone) print_rows(rows == DiffRows::kFolded ? folded_rows(result) : rows_of_keys(result), context);
+  if (result.bytes_read == 0 || rows == DiffRows::kNone || context.common.quiet) return;
+  const std::string closing = "  " + human_bytes(result.bytes_read) + " read in " + seconds(result.nanoseconds) + ", " +
+                              rate(result.bytes_read, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
+  context.print(fitted(context, closing, STDOUT_FILENO));
 }
 
 std::string diff_document(const DiffResult& r, const DiffPaths& paths) {

@@ -1,6 +1,7 @@
-// The output of diff: a line per difference and a summary, or JSON.
+// The output of diff: a verdict and rows of differences, or JSON.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "app/diff.h"
@@ -12,7 +13,9 @@ struct DiffPaths {
   std::string a, b;  // as on the command line
 };
 
-void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context);
+enum class DiffRows : uint8_t { kNone, kFolded, kAll };
+
+void print_diff(const DiffResult& result, const DiffPaths& paths, DiffRows rows, const Context& context);
 std::string diff_document(const DiffResult& result, const DiffPaths& paths);
 // A problem of B: its hints name the options for B.
 Problem with_option_of_b(const Problem& problem);

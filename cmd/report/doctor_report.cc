@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/version.h"
 
 namespace dcp::cmd {
@@ -30,16 +30,20 @@ constexpr Use kUses[] = {
 };
 
 void add_module_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
+  const bool has_gpus = !found.gpus.empty();
   for (const ModuleFacts& m : found.modules) {
     const Use& use = *std::ranges::find(kUses, m.name, &Use::module);
     const std::string what = "module " + m.name + ": " + std::string(use.what);
-    if (m.path.empty()) lacks.push_back({what, m.needs + "; DCPCTL_MODULE_DIR, if it is elsewhere"});
-    else if (!m.works()) lacks.push_back({what + ": " + m.refusal, "the libraries that it was built with, or a new build of dcpctl"});
+    const bool is_needed = has_gpus && m.name != "c10d";
+    if (m.path.empty()) lacks.push_back({what, m.needs + "; DCPCTL_MODULE_DIR, if it is elsewhere", is_needed});
+    else if (!m.works())
+      lacks.push_back({what + ": " + m.refusal, "the libraries that it was built with, or a new build of dcpctl", is_needed});
   }
-  if (found.nccl == 0) lacks.push_back({"NCCL: no libnccl.so.2", "a LibTorch that has it (pip install torch), or the package libnccl2"});
+  if (found.nccl == 0)
+    lacks.push_back({"NCCL: no libnccl.so.2", "a LibTorch that has it (pip install torch), or the package libnccl2", has_gpus});
   if (found.driver_cuda == 0) lacks.push_back({"NVIDIA driver: no libcuda.so.1", "the package nvidia-driver; in a container --gpus all"});
   else if (found.gpus.empty() && !found.no_gpus.empty())
-    lacks.push_back({"GPU: " + found.no_gpus, "CUDA_VISIBLE_DEVICES, --gpus of srun or docker"});
+    lacks.push_back({"GPU: " + found.no_gpus, "CUDA_VISIBLE_DEVICES, --gpus of srun or docker", true});
 }
 
 void add_machine_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
@@ -57,17 +61,20 @@ void add_machine_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
                      "--mem of srun, --memory of docker; --max-memory with less"});
   if (m.locked_bytes)
     lacks.push_back({"locked memory: " + human_bytes(*m.locked_bytes) + ", too little for NCCL over InfiniBand",
-                     "ulimit -l unlimited, --ulimit memlock=-1 of docker"});
-  if (m.open_files && *m.open_files < 1024) lacks.push_back({"open files: " + std::to_string(*m.open_files), "ulimit -n 65536"});
-  if (m.file_bytes) lacks.push_back({"file size: " + human_bytes(*m.file_bytes), "ulimit -f unlimited"});
+                     "ulimit -l unlimited, --ulimit memlock=-1 of docker", !found.gpus.empty()});
+  if (m.open_files && *m.open_files < 1024) lacks.push_back({"open files: " + std::to_string(*m.open_files), "ulimit -n 65536", true});
+  if (m.file_bytes) lacks.push_back({"file size: " + human_bytes(*m.file_bytes), "ulimit -f unlimited", true});
   if (m.address_bytes)
-    lacks.push_back({"address space: " + human_bytes(*m.address_bytes), "ulimit -v unlimited; --max-memory bounds what dcpctl takes"});
+    lacks.push_back(
+        {"address space: " + human_bytes(*m.address_bytes), "ulimit -v unlimited; --max-memory bounds what dcpctl takes", true});
 }
 
 void add_folder_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
   const FolderFacts& f = found.folder_facts;
-  const auto add = [&](const std::string& what, const char* gives) { lacks.push_back({escaped(found.folder) + ": " + what, gives}); };
-  if (!f.refusal.empty()) return add("nothing can be written (" + f.refusal + ")", "another folder, or other permissions");
+  const auto add = [&](const std::string& what, const char* gives, bool is_needed = false) {
+    lacks.push_back({escaped(found.folder) + ": " + what, gives, is_needed});
+  };
+  if (!f.refusal.empty()) return add("nothing can be written (" + f.refusal + ")", "another folder, or other permissions", true);
   if (!f.passes_cache) add("writes go through the page cache", "Linux 6.18, and ext4, xfs or btrfs");
   if (!f.reflinks) add("files cannot share bytes: edit takes hard links or copies", "xfs, btrfs, or NFS 4.2 on them");
   if (!f.hard_links) add("no hard links: edit copies", "ext4, xfs, btrfs, NFS");
@@ -231,9 +238,14 @@ std::string doctor_text(const DoctorResult& found) {
                      (f.free_bytes ? ", " + human_bytes(*f.free_bytes) + " free of " + human_bytes(*f.bytes) : "") + "; " +
                      ability_text(f));
   const std::vector<Lack> lacks = lacks_of(found);
-  text += lacks.empty() ? "\nNothing is missing.\n" : "\nMissing, and how to get it:\n";
-  for (const Lack& l : lacks) text += "  " + l.what + "\n    " + l.gives + "\n";
-  return text;
+  const bool needs_some = std::ranges::any_of(lacks, &Lack::is_needed);
+  for (const bool is_needed : {true, false}) {
+    if (std::ranges::find(lacks, is_needed, &Lack::is_needed) == lacks.end()) continue;
+    text += is_needed ? "\nMissing, and how to get it:\n" : "\nNot here, and how to get it if you want it:\n";
+    for (const Lack& l : lacks)
+      if (l.is_needed == is_needed) text += "  " + l.what + "\n    " + l.gives + "\n";
+  }
+  return needs_some ? text : text + "\nnothing that you need here is missing\n";
 }
 
 void doctor_json(const DoctorResult& found, const std::function<void(std::string_view)>& write) {
@@ -244,7 +256,8 @@ void doctor_json(const DoctorResult& found, const std::function<void(std::string
   machine_json(json, found);
   folder_json(json, found);
   json.key("missing").begin_array();
-  for (const Lack& l : lacks_of(found)) json.begin_object().member("what", l.what).member("gives", l.gives).end_object();
+  for (const Lack& l : lacks_of(found))
+    json.begin_object().member("what", l.what).member("gives", l.gives).member("needed", l.is_needed).end_object();
   json.end_array().end_object();
   json.finish();
 }

@@ -12,6 +12,7 @@ namespace dcp::cmd {
 
 struct Lack {
   std::string what, gives;  // "no CUDA module: ...", "..."
+  bool is_needed = false;   // what is here cannot be used, or a command may fail, without it
 };
 std::vector<Lack> lacks_of(const DoctorResult& found);
 

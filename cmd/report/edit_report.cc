@@ -1,7 +1,7 @@
 #include "report/edit_report.h"
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/text_file.h"
 #include "report/dcp_output.h"
 #include "report/selection_report.h"

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <optional>
+#include <set>
+
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "format/npy.h"
 #include "line/lines.h"
 #include "line/text_file.h"
@@ -19,7 +22,7 @@ namespace {
 constexpr uint64_t kShownWhole = 1000;  // elements, as torch and numpy do
 
 void note_bits(DType dtype, ExtractForm form, Context& context) {
-  if (form != ExtractForm::kNpy || is_numpy_dtype(dtype)) return;
+  if ((form != ExtractForm::kNpy && form != ExtractForm::kNpz) || is_numpy_dtype(dtype)) return;
   const std::string name(facts_of(dtype).name);
   const bool castable = facts_of(dtype).kind == DTypeKind::kFloat;
   context.info("numpy has no " + name + ": its bits are there as " +
@@ -84,6 +87,7 @@ std::string text_of(const ExtractOptions& o, Extraction& found, Context& context
 OutputRequest::Kind kind_of(ExtractForm form) {
   using Kind = OutputRequest::Kind;
   return form == ExtractForm::kNpy     ? Kind::kNpy
+         : form == ExtractForm::kNpz   ? Kind::kNpz
          : form == ExtractForm::kTorch ? Kind::kTorch
          : form == ExtractForm::kRaw   ? Kind::kRaw
                                        : Kind::kSafetensors;
@@ -101,29 +105,60 @@ std::string document_of(const ExtractOptions& o, const Extraction& found) {
 
 }  // namespace
 
+namespace {
+
+int write_keys(const ExtractOptions& o, KeyRule::Kind rule, WriteReport& report, Context& context) {
+  const bool is_one = rule == KeyRule::Kind::kKey;
+  report.request = {.read = o.read(),
+                    .select = {.rules = {{rule, o.key}}, .dtypes = o.dtypes()},
+                    .map = {},
+                    .slice = o.part(),
+                    .output = {.path = o.out, .kind = kind_of(o.form), .one_value = is_one, .check_crcs = o.slice.empty() && !o.no_verify},
+                    .expect = {},
+                    .replace = o.force ? Replace::kYes : Replace::kNo,
+                    .sync = !o.no_sync};
+  write(report.request, context, report.result, [&] {
+    report.result.selected.selection.dropped_by_rules = {};  // that is what was asked for
+    report.describe(context);
+    std::set<DType> dtypes;
+    for (const Region& r : report.result.plan->regions) dtypes.insert(r.dtype);
+    for (const DType dtype : dtypes) note_bits(dtype, o.form, context);
+    note_unchecked(o, context);
+  });
+  return report.done(context);
+}
+
+}  // namespace
+
 int extract_file(const ExtractOptions& o, Context& context) {
   WriteReport report(o.source.path, o.out);
   return report.around(context, [&] {
-    report.request = {.read = o.read(),
-                      .select = {.rules = {{KeyRule::Kind::kKey, o.key}}, .dtypes = o.dtypes()},
-                      .map = {},
-                      .slice = o.part(),
-                      .output = {.path = o.out, .kind = kind_of(o.form), .one_value = true, .check_crcs = o.slice.empty() && !o.no_verify},
-                      .expect = {},
-                      .replace = o.force ? Replace::kYes : Replace::kNo,
-                      .sync = !o.no_sync};
-    write(report.request, context, report.result, [&] {
-      report.result.selected.selection.dropped_by_rules = {};  // that is what was asked for
-      report.describe(context);
-      if (!report.result.plan->regions.empty()) note_bits(report.result.plan->regions.front().dtype, o.form, context);
-      note_unchecked(o, context);
-    });
-    return report.done(context);
+    try {
+      return write_keys(o, KeyRule::Kind::kKey, report, context);
+    } catch (const Error& e) {
+      if (e.problem().id != ProblemId::key_missing) throw;
+      if (!o.may_be_several()) throw;
+      report.result = {};
+      try {
+        return write_keys(o, KeyRule::Kind::kInclude, report, context);
+      } catch (const Error& none) {
+        if (none.problem().id != ProblemId::nothing_selected) throw;
+        throw e;
+      }
+    }
   });
 }
 
 std::string extract_value(const ExtractOptions& o, Context& context) {
-  Extraction found({.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes(), .check_crcs = !o.no_verify}, context);
+  std::optional<Extraction> opened;
+  try {
+    opened.emplace(ExtractRequest{.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes(), .check_crcs = !o.no_verify},
+                   context);
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::key_missing || !o.may_be_several() || !o.is_text() || !o.dtype.empty()) throw;
+    return extract_subtree(o, e.problem(), context);
+  }
+  Extraction& found = *opened;
   if (!found.is_object() && !o.dtype.empty() && found.dtype() != parse_dtype(o.dtype))
     context.info("not cast: " + std::string(facts_of(found.dtype()).name) +
                  (is_cast_target(found.dtype()) ? " of a packed weight, whose bits are no values; --raw casts it"

@@ -11,7 +11,7 @@
 
 namespace dcp::cmd {
 
-enum class ExtractForm : uint8_t { kDefault, kNpy, kTorch, kSafetensors, kRaw, kText, kJson };
+enum class ExtractForm : uint8_t { kDefault, kNpy, kNpz, kTorch, kSafetensors, kRaw, kText, kJson };
 
 struct ExtractOptions {
   SourceFlags source;
@@ -22,6 +22,8 @@ struct ExtractOptions {
 
   bool to_file() const { return !out.empty() && out != "-"; }
   bool is_text() const { return form == ExtractForm::kText || form == ExtractForm::kJson; }
+  // Whether the form can hold several keys, and nothing is asked for that is of one tensor.
+  bool may_be_several() const { return form != ExtractForm::kNpy && form != ExtractForm::kRaw && slice.empty() && !key.empty(); }
   std::optional<Subscript> part() const { return slice.empty() ? std::nullopt : std::optional(Subscript::parse(slice)); }
   // Only the one key is selected.
   DtypeOptions dtypes() const {
@@ -32,10 +34,12 @@ struct ExtractOptions {
   ReadRequest read() const { return {.source = source.request(), .max_memory = reading_cap(max_memory), .threads = threads}; }
 };
 
-// Writes a file of elements, by the same path that writes models.
+// Writes a file of elements, by the same path that writes models. Where there is no such key, the keys below it, or those that match it.
 int extract_file(const ExtractOptions& o, Context& context);
-// Prints the value, or writes a small file; returns its report, as extract_stats does.
+// Prints the value, or those of the keys below it, or writes a small file; returns its report, as extract_stats does.
 std::string extract_value(const ExtractOptions& o, Context& context);
+// The values of all keys below a dict, or that match a glob. Throws `missing` if there are none.
+std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Context& context);
 std::string extract_stats(const ExtractOptions& o, Context& context);
 
 }  // namespace dcp::cmd

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/natural_order.h"
+#include "base/text.h"
 
 namespace dcp::cmd {
 

@@ -31,7 +31,7 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
 // What a map would make of the checkpoint.
 InspectAnswer mapped_answer(const InspectOptions& o, const InspectResult& found, Context& context) {
   if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.print(text); });
-  else inspect_mapped_text(found, o.view, context);
+  else inspect_mapped_text(found, o.style.view, context);
   if (!o.html.empty()) save_small_file(context, o.html, inspect_mapped_html(found), {.sync = false});
   InspectAnswer a;
   if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
@@ -61,7 +61,9 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   select.dtypes = o.dtypes.options();
   o.map.check_config(!o.dtypes.dtype.empty());
   InspectResult found;
-  inspect({.source = o.source.request(),
+  SourceRequest source = o.source.request();
+  source.show_rest = true;
+  inspect({.source = source,
            .max_memory = reading_cap(o.max_memory),
            .look_into_all = o.fail_on.unsafe(),
            .map = o.map.request(),
@@ -78,10 +80,11 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
       if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
+    if (o.style.view == InspectView::kRanks) holdings_json(json, holdings_of(found));
   };
   if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
   else if (values) print_stats(*values, context);
-  else inspect_text(found, o.view, o.depth, context);
+  else inspect_text(found, o.style, context);
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);
   return a;
 }

@@ -17,8 +17,7 @@ namespace dcp::cmd {
 
 struct InspectOptions {
   SourceFlags source;
-  InspectView view = InspectView::kOutline;
-  std::optional<size_t> depth;
+  InspectStyle style;
   KeyFlags keys;
   MapFlags map;
   DtypeFlags dtypes;

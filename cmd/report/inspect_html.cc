@@ -6,9 +6,9 @@
 #include <span>
 
 #include "base/problem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/cover.h"
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 #include "line/problem_words.h"
 #include "report/html.h"
 #include "report/inspect_text.h"
@@ -64,7 +64,9 @@ class Page {
   explicit Page(const InspectResult& found) : found_(found), c_(found.catalog()), selection_(found.selection) {}
 
   std::string html() {
-    const std::string summary = (headline(found_) + summary_text(found_));
+    std::string summary;
+    for (const std::string& line : header_lines(found_)) summary += line;
+    summary += details_text(found_);
     body_ = "<pre>" + html_text_lines(summary) + "</pre>\n";
     findings();
     files();

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/problem.h"
 #include "catalog/mcore.h"
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 #include "line/problem_words.h"
 #include "report/inspect_text.h"
 #include "request/source.h"

@@ -1,7 +1,7 @@
 #include "report/inspect_mapped.h"
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/box.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
@@ -51,7 +51,7 @@ void print_outline(const std::vector<IndexMap>& targets, const Context& context)
 void inspect_mapped_text(const InspectResult& found, InspectView view, Context& context) {
   const Catalog& catalog = found.catalog();
   const MapAnswer& answer = *found.map;
-  const maps::Resolved& made = answer.made;
+  const maps::Mapping& made = answer.made;
   uint64_t bytes = 0;
   for (const IndexMap& m : made.targets) bytes += bytes_of(m);
   context.print(escaped(catalog.path) + ", " + applied_maps(answer) + ": " + counted(made.targets.size(), "tensor") + ", " +

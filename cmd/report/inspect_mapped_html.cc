@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/box.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
@@ -36,7 +36,7 @@ class MappedPage {
   explicit MappedPage(const InspectResult& found) : c_(found.catalog()), answer_(*found.map) {}
 
   std::string html() {
-    const maps::Resolved& made = answer_.made;
+    const maps::Mapping& made = answer_.made;
     body_ = "<p>" + html_text(applied_maps(answer_)) + "</p>\n";
     for (const std::string& n : made.notes) body_ += "<p>note: " + html_text(n) + "</p>\n";
     for (const Problem& p : made.problems) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";

@@ -10,12 +10,11 @@
 #include <set>
 #include <utility>
 
-#include "base/natural_order.h"
 #include "base/problem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/cover.h"
 #include "catalog/mcore.h"
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 #include "catalog/torch_files.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
@@ -61,9 +60,12 @@ void print_tree(const InspectResult& found, const Context& context) {
   });
 }
 
-void print_keys(const InspectResult& found, const Context& context) {
+void print_keys(const InspectResult& found, SortBy sort, const Context& context) {
+  std::vector<Entry> entries = sorted_entries(found.selection);
+  if (sort == SortBy::kSize)
+    std::ranges::stable_sort(entries, std::greater<>(), [&](const Entry& e) { return entry_bytes(found.catalog(), e); });
   print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
-    for (const Entry& e : sorted_entries(found.selection)) {
+    for (const Entry& e : entries) {
       Cells of = cells(found.catalog(), e, part_text({.name = e.key}));
       if (const std::string value = value_text(found, e); e.is_blob() && !value.empty()) of.back() = value.substr(1);
       add(std::move(of));
@@ -91,8 +93,8 @@ void print_chunks(const Catalog& catalog, const Selection& selection, const Cont
   });
 }
 
-void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, const std::function<void(Cells)>& add) {
-  bool is_state = rows.empty() || rows.front().is_state;
+void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, SortBy sort, const std::function<void(Cells)>& add) {
+  bool is_state = rows.empty() || rows.front().is_state || sort == SortBy::kSize;
   for (const OutlineRow& row : rows) {
     if (row.is_state && !std::exchange(is_state, true)) add({});  // what a trainer keeps beside the model stands apart
     if (row.has_value) {
@@ -113,15 +115,15 @@ void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, co
 }
 
 // On `lines`, as far as it goes.
-void print_outline(const InspectResult& found, std::optional<size_t> depth, size_t lines, const Context& context) {
+void print_outline(const InspectResult& found, const InspectStyle& style, size_t lines, const Context& context) {
   constexpr size_t kMaxRows = 40, kMinRows = 12;
   const std::vector<bool> right{false, false, false, true, true, false};
-  OutlineOptions options{.rows = kMaxRows, .depth = depth, .values = &found.values};
+  OutlineOptions options{.rows = kMaxRows, .depth = style.depth, .by_size = style.sort == SortBy::kSize, .values = &found.values};
   std::vector<OutlineRow> rows;
-  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog(), rows, add); };
+  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog(), rows, style.sort, add); };
   for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
     rows = outline_of(found.catalog(), found.selection, options);
-    if (depth || options.rows <= kMinRows) break;
+    if (style.depth || options.rows <= kMinRows) break;
     const size_t width = widths_of(context, right, source).front();
     const auto twice =
         std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width && !row.has_value; });
@@ -130,13 +132,15 @@ void print_outline(const InspectResult& found, std::optional<size_t> depth, size
   print_table(context, right, LongNames::kOwnLine, source);
 }
 
-void print_files(const Catalog& catalog, const Context& context) {
+void print_files(const Catalog& catalog, SortBy sort, const Context& context) {
   const std::vector<FileUse> uses = file_uses(catalog);
   print_table(context, {false, true, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
     add({"file", "bytes", "items", "unreferenced"});
     std::vector<uint32_t> order(catalog.files.size());
     std::iota(order.begin(), order.end(), 0u);
     std::ranges::stable_sort(order, NaturalLess(), [&](uint32_t f) { return catalog.file_name(f); });
+    if (sort == SortBy::kSize)
+      std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t f) { return catalog.files[f].bytes.value_or(0); });
     for (const uint32_t f : order) {
       const auto& bytes = catalog.files[f].bytes;
       add({escaped(catalog.file_name(f)),
@@ -181,31 +185,8 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
       if (g.sign == signs.first || g.sign == signs.second) groups.push_back(g.path);
     if (!groups.empty()) parts.push_back(title + list_of(groups));
   }
-  if (!state.doubtful_globs.empty()) parts.push_back("in doubt, as named and shaped like other tensors: " + list_of(state.doubtful_globs));
   for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "    " : "; ") + parts[i];
   return parts.empty() ? text : text + "\n";
-}
-
-std::string headline(const InspectResult& found) {
-  const Catalog& catalog = found.catalog();
-  const Provenance& p = catalog.provenance;
-  uint64_t missing = 0, unreadable = 0, damage = 0;
-  for (const Problem& f : found.findings) {
-    if (f.severity < Severity::kDamage) continue;
-    ++(f.id == ProblemId::file_missing ? missing : f.severity == Severity::kError ? unreadable : damage);
-  }
-  std::string text = escaped(catalog.path) + ": ";
-  if (missing > 0) text += "incomplete, " + counted(missing, "file") + " missing: ";
-  if (unreadable > 0) text += "not fully readable: ";
-  if (damage > 0) text += "damaged: ";
-  text += catalog.traits().words;
-  if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
-  if (p.by_dcpctl) text += ", written by dcpctl";
-  // What lacks parts does not load, however new torch is.
-  const std::string what = missing + unreadable + damage > 0 ? "; its metadata loads in " : "; loads in ";
-  if (p.loads_in == "none") text += what + "no torch";
-  else if (!p.loads_in.empty()) text += what + "torch " + p.loads_in;
-  return text + "\n";
 }
 
 namespace {
@@ -234,12 +215,14 @@ std::string tops_text(const std::map<std::string, KeysAndBytes>& tops) {
 
 }  // namespace
 
-std::string summary_text(const InspectResult& found) {
+std::string details_text(const InspectResult& found) {
   const Catalog& catalog = found.catalog();
   const Selection& selection = found.selection;
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
   std::string text;
+  if (!p.written_by.empty()) text += "  written by torch " + p.written_by + "\n";
+  if (p.by_dcpctl) text += "  written by dcpctl\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
   text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
@@ -262,9 +245,6 @@ std::string summary_text(const InspectResult& found) {
   for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
   text += tops_text(tops);
   text += state_text(catalog, selection.state);
-  if (selection.wrapped > 0) text += "  " + wrapped_text(selection) + "\n";
-  if (selection.flat_parameters > 0) text += "  " + flat_text(selection) + "\n";
-  if (selection.casts.requested) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   return text;
 }
@@ -290,33 +270,46 @@ std::string findings_text(const InspectResult& found, const Context& context) {
     }
     text += styled(severity_word(p->severity), style_of(p->severity), color) + " " + to_line(worded(*p)) + "\n";
   }
+  // What a command that writes would stumble over.
+  const Selection& s = found.selection;
+  const std::string mark = styled(severity_word(Severity::kWarning), style_of(Severity::kWarning), color) + " ";
+  if (s.wrapped > 0) text += mark + wrapped_text(s) + "\n";
+  if (s.flat_parameters > 0) text += mark + flat_text(s) + "\n";
+  if (!s.state.doubtful_globs.empty())
+    text += mark +
+            "in doubt whether these are of the model, as they are named and shaped like other tensors: " + list_of(s.state.doubtful_globs) +
+            "\n";
   return text;
 }
 
 }  // namespace
 
-void inspect_text(const InspectResult& found, InspectView view, std::optional<size_t> depth, const Context& context) {
+void inspect_text(const InspectResult& found, const InspectStyle& style, const Context& context) {
   const Catalog& catalog = found.catalog();
-  const Selection& selection = found.selection;
-  if (view == InspectView::kKeys || view == InspectView::kChunks) {  // for programs: nothing else
-    if (view == InspectView::kKeys) print_keys(found, context);
-    else print_chunks(catalog, selection, context);
-    return;
+  const InspectView view = style.view;
+  if (view == InspectView::kKeys) return print_keys(found, style.sort, context);  // for programs: nothing else
+  if (view == InspectView::kChunks) return print_chunks(catalog, found.selection, context);
+  const std::string findings = fitted(context, findings_text(found, context), STDOUT_FILENO);
+  if (view == InspectView::kFiles || view == InspectView::kRanks) {
+    context.print(findings);
+    return view == InspectView::kFiles ? print_files(catalog, style.sort, context)
+                                       : print_holdings(holdings_of(found), style.sort, context);
   }
-  if (view == InspectView::kFiles) {
-    context.print(fitted(context, findings_text(found, context), STDOUT_FILENO));
-    return print_files(catalog, context);
-  }
-  const std::string first = headline(found);
-  const std::string bold = styled(first.substr(0, first.size() - 1), Style::kBold, context.colored(STDOUT_FILENO)) + "\n";
-  const std::string head = fitted(context, bold + findings_text(found, context) + summary_text(found), STDOUT_FILENO);
+  const std::vector<std::string> lines = header_lines(found);
+  const std::string& first = lines.front();
+  std::string rest;
+  for (size_t i = 1; i < lines.size(); ++i) rest += lines[i];
+  if (context.common.verbose > 0) rest += details_text(found);
+  const std::string head =
+      fitted(context, styled(first.substr(0, first.size() - 1), Style::kBold, context.colored(STDOUT_FILENO)) + "\n", STDOUT_FILENO) +
+      findings + fitted(context, rest, STDOUT_FILENO);
   context.print(head);
   if (view == InspectView::kSummary) return;
   context.print("\n");
   if (view == InspectView::kTree) return print_tree(found, context);
   constexpr size_t kLines = 58, kMin = 24;  // with the prompt no more than 60, however much there is to say before
   const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + 2;
-  print_outline(found, depth, std::max(kLines - std::min(kLines, used), kMin), context);
+  print_outline(found, style, std::max(kLines - std::min(kLines, used), kMin), context);
 }
 
 }  // namespace dcp::cmd

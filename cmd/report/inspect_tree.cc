@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/natural_order.h"
+#include "base/text.h"
 #include "report/inspect_text.h"
 
 namespace dcp::cmd {

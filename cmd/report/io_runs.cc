@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/workers.h"
+#include "catalog/kind.h"
 #include "staging/chart.h"
 
 namespace dcp::cmd {

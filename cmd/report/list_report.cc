@@ -1,9 +1,12 @@
 #include "report/list_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <span>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/lines.h"
 #include "report/step_text.h"
 
@@ -13,8 +16,7 @@ namespace {
 // "complete, the newest full one, latest".
 std::string standing(const RunSurvey& run, size_t s) {
   const StepFacts& step = run.steps[s];
-  std::string text = step.state == StepState::kComplete ? "complete" : step.state == StepState::kLocked ? "" : "not complete: ";
-  text += fault_text(step);
+  std::string text = state_text(step);
   const auto add = [&](const std::string& more) { text += ", " + more; };
   if (run.newest() == s) add("the newest");
   if (run.newest(StepContent::kFull) == s) add("the newest full one");
@@ -40,31 +42,54 @@ void print_none(const RunSurvey& run, const Context& context) {
   if (run.checkpoints.size() > kMax) context.print("  and " + std::to_string(run.checkpoints.size() - kMax) + " more\n");
 }
 
-}  // namespace
+// "resume from: run/step-20 (full, 22 min ago)": what a trainer goes on from takes its optimizer, too.
+std::string answer(const RunSurvey& run, int64_t now) {
+  const auto described = [&](size_t s) {
+    const StepFacts& step = run.steps[s];
+    const std::string_view content = content_name(step.content);
+    const std::string age = step.modified_ns == 0 ? "" : age_text(step, now) + " ago";
+    return escaped(step.path) + " (" + std::string(content) + (content.empty() || age.empty() ? "" : ", ") + age + ")";
+  };
+  if (const auto full = run.newest(StepContent::kFull)) return "resume from: " + described(*full);
+  const auto newest = run.newest();
+  return escaped(run.run) + ": no " + (newest ? "full step to resume from, the newest is " + described(*newest) : "step to resume from");
+}
 
-void print_steps(const RunSurvey& run, const Context& context) {
-  if (run.steps.empty()) return print_none(run, context);
-  const auto complete = std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state);
+// The answer first, and whatever contradicts it.
+void print_answer(const RunSurvey& run, int64_t now, const Context& context) {
+  const auto complete = static_cast<size_t>(std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state));
   uint64_t bytes = 0;
   for (const StepFacts& s : run.steps) bytes += s.bytes;
-  const auto unfinished = static_cast<size_t>(std::ranges::count(run.steps, StepState::kUnfinished, &StepFacts::state));
-  context.print(escaped(run.run) + ": " + counted(run.steps.size() - unfinished, "step") + ", " + std::to_string(complete) + " complete" +
-                (unfinished > 0 ? ", and " + counted(unfinished, "unfinished save") : "") + "; " + human_bytes(bytes) + "\n");
+  std::string text = answer(run, now) + "; ", others;
+  if (complete < run.steps.size()) text += std::to_string(run.steps.size() - complete) + " of ";
+  text += counted(run.steps.size(), "step") + (complete < run.steps.size() ? " unusable" : "");
+  for (const RunPointer& p : run.pointers) {
+    if (p.wrong.empty()) continue;
+    const std::string wrong = "'" + escaped(p.name) + "' " + p.wrong;
+    if (p.is_latest) text += "; " + wrong;
+    else others += "warning: " + wrong + "\n";
+  }
+  context.print(fitted(context, text + "; " + human_bytes(bytes) + " in all\n" + others, STDOUT_FILENO));
+}
+
+}  // namespace
+
+void print_steps(const RunSurvey& run, StepsShown shown, const Context& context) {
+  if (run.steps.empty()) return print_none(run, context);
   const int64_t now = wall_clock_ns();
+  print_answer(run, now, context);
+  const size_t count = std::min(shown.last, run.steps.size());
   print_table(context, {true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
-    for (size_t s = 0; s < run.steps.size(); ++s) {
+    for (size_t i = 0; i < count; ++i) {
+      const size_t s = shown.newest_first ? run.steps.size() - 1 - i : run.steps.size() - count + i;
       const StepFacts& step = run.steps[s];
       row({std::to_string(step.number), escaped(step.name), age_text(step, now), human_bytes(step.bytes),
            std::string(content_name(step.content)), standing(run, s)});
     }
   });
-  for (const RunPointer& p : run.pointers)
-    if (!p.wrong.empty())
-      context.print("warning: '" + escaped(p.name) + "'" + (p.says.empty() ? "" : " says '" + escaped(p.says) + "'") + ": " + p.wrong +
-                    "\n");
 }
 
-void list_json(const ListResult& found, int exit, const std::function<void(std::string_view)>& write) {
+void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write) {
   const RunSurvey& run = found.survey;
   const int64_t now = wall_clock_ns();
   JsonWriter json(write);
@@ -74,7 +99,7 @@ void list_json(const ListResult& found, int exit, const std::function<void(std::
   path_json(json, "latest_full", run, run.newest(StepContent::kFull));
   path_json(json, "latest_model", run, run.newest(StepContent::kModel));
   json.key("steps").begin_array();
-  for (const StepFacts& s : run.steps) {
+  for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size()))) {
     step_json(json, s);
     if (s.modified_ns != 0) json.member("age_seconds", (now - s.modified_ns) / 1'000'000'000);
     json.end_object();

@@ -1,6 +1,7 @@
 // The steps of a run, as text and as JSON.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -9,7 +10,11 @@
 
 namespace dcp::cmd {
 
-void print_steps(const RunSurvey& run, const Context& context);
-void list_json(const ListResult& found, int exit, const std::function<void(std::string_view)>& write);
+struct StepsShown {
+  bool newest_first = false;
+  size_t last = SIZE_MAX;  // so many of the newest
+};
+void print_steps(const RunSurvey& run, StepsShown shown, const Context& context);
+void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write);
 
 }  // namespace dcp::cmd

@@ -1,15 +1,19 @@
 #include "report/maps_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 
 #include "app/mapped.h"
+#include "app/model_config.h"
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
+#include "line/context.h"
+#include "line/lines.h"
 #include "maps/builtin.h"
-#include "maps/settings.h"
+#include "maps/config.h"
 #include "maps/sizes.h"
 
 namespace dcp::cmd {
@@ -47,37 +51,33 @@ std::vector<KnownSize> sizes_of(const maps::ModelMap& map, const MapsOptions& o,
 
 }  // namespace
 
-int list_maps(const Context& context) {
+bool list_maps(std::string_view model, const Context& context) {
   std::string text;
   JsonWriter json([&](std::string_view s) { text += s; });
   json.begin_object().member("schema", "dcpctl.maps/1").key("maps").begin_array();
-  std::vector<std::array<std::string, 3>> rows;
-  size_t widths[2] = {};
+  std::vector<Cells> rows;
   for (const maps::BuiltinMap& m : maps::builtin_maps()) {
     const maps::ModelMap map = maps::builtin_map(m.name, {});
+    if (std::ranges::none_of(map.families, [&](const std::string& f) { return f.starts_with(model); })) continue;
     json.begin_object().member("name", m.name).member("dialect", m.name.substr(m.name.rfind('.') + 1));
     json.member("tried_against", maps::tried_against(m.name.substr(m.name.rfind('.') + 1)));
     strings(json, "models", map.families);
     json.member("title", title_of(m.text)).end_object();
     std::string models;
     for (const std::string& f : map.families) models += (models.empty() ? "" : ", ") + f;
-    widths[0] = std::max(widths[0], m.name.size());
-    widths[1] = std::max(widths[1], models.size());
     rows.push_back({std::string(m.name), models, std::string(title_of(m.text))});
   }
   json.end_array().end_object();
   json.finish();
-  if (context.common.json) return context.print(text), 0;
-  text.clear();
-  for (auto& [name, models, title] : rows) {
-    name.resize(widths[0], ' ');
-    models.resize(widths[1], ' ');
-    text += name + "  " + models + "  " + title + "\n";
-  }
-  text += "\nTried against " + std::string(maps::tried_against("torchtitan")) + ", " + std::string(maps::tried_against("transformers")) +
-          " and " + std::string(maps::tried_against("megatron")) + ".\n";
-  context.print(text);
-  return 0;
+  if (rows.empty()) return false;
+  if (context.common.json) return context.print(text), true;
+  print_table(context, {false, false, false}, LongNames::kOwnLine, [&](const auto& row) {
+    for (const Cells& cells : rows) row(cells);
+  });
+  text = "\nTried against " + std::string(maps::tried_against("torchtitan")) + ", " + std::string(maps::tried_against("transformers")) +
+         " and " + std::string(maps::tried_against("megatron")) + ".\n";
+  context.print(fitted(context, text, STDOUT_FILENO));
+  return true;
 }
 
 int show_map(const MapsOptions& o, const Context& context) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "request/map_flags.h"
 
@@ -12,7 +13,8 @@ struct MapsOptions {
   MapFlags flags;
 };
 
-int list_maps(const Context& context);
+// Those of models whose model_type begins so; false, and nothing is printed: there are none.
+bool list_maps(std::string_view model, const Context& context);
 int show_map(const MapsOptions& o, const Context& context);
 
 }  // namespace dcp::cmd

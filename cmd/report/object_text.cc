@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp::cmd {
 namespace {

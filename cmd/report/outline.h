@@ -1,5 +1,4 @@
-// A checkpoint on one screen: keys that differ only in numbers, or in their last component, share a row, and what would not fit is folded
-// to one row per subtree.
+// A checkpoint on one screen: its keys, folded.
 //
 //   layers.{0..31}.attention.wq.weight  bfloat16  [4096, 4096]  x32  1.0 GiB  Shard(0) x8
 //   optimizer.state.layers.{0..31}      1,440 tensors
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "report/fold.h"
 #include "select/select.h"
 
 namespace dcp::cmd {
@@ -27,9 +27,13 @@ struct OutlineRow {
 
 struct OutlineOptions {
   size_t rows = 40;                                       // target number of rows if no depth is given
-  std::optional<size_t> depth;                            // components that are shown
+  std::optional<size_t> depth;                            // components that are shown, each subtree in a row of its own
+  bool by_size = false;                                   // the largest first
   const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
 };
+
+// Bytes of a tensor's elements, or of an object's item.
+uint64_t entry_bytes(const Catalog& catalog, const Entry& e);
 
 // Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options);

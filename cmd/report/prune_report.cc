@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
 #include "report/step_text.h"
@@ -34,6 +34,14 @@ void print_reading(const PruneResult& found, const Context& context) {
   if (!before.empty()) context.print("read whole by an earlier run, and unchanged: " + before + "\n");
 }
 
+// What hard links keep on the disk: "; 259.0 KiB stay, since their files have other names (hard links)".
+std::string shared_text(const PruneResult& found) {
+  uint64_t stays = 0;
+  for (size_t s = 0; s < found.survey.steps.size(); ++s)
+    if (found.decisions[s].fate == Fate::kDelete) stays += found.survey.steps[s].bytes - found.frees[s];
+  return stays == 0 ? "" : "; " + human_bytes(stays) + " stay, since their files have other names (hard links)";
+}
+
 }  // namespace
 
 void print_plan(const PruneResult& found, const Context& context) {
@@ -56,7 +64,7 @@ void print_plan(const PruneResult& found, const Context& context) {
   const char* what = dropped == 0 ? " to delete" : deleted + unfinished == 0 ? " to make model-only" : " to delete or make model-only";
   context.print(escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(steps, "step") +
                 (unfinished > 0 ? " and " + counted(unfinished, "unfinished save") : "") + what + ", freeing " +
-                human_bytes(found.to_free()) + "\n");
+                human_bytes(found.to_free()) + shared_text(found) + "\n");
   print_reading(found, context);
 }
 

@@ -1,7 +1,7 @@
 #include "report/selection_report.h"
 
 #include "base/problem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/command.h"
 #include "line/problem_words.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "report/html.h"
 #include "staging/verdict.h"
 

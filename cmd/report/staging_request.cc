@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "app/resources.h"
-#include "base/quantity.h"
+#include "app/stages.h"
+#include "base/text.h"
 #include "line/environment.h"
 #include "line/option_values.h"
 #include "line/progress.h"

@@ -1,6 +1,6 @@
 #include "report/staging_save.h"
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/command.h"
 #include "line/option_values.h"
 #include "line/progress.h"

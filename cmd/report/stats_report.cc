@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/natural_order.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
 #include "report/inspect_text.h"

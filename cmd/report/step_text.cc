@@ -84,16 +84,19 @@ std::string_view content_name(StepContent content) {
   return "";
 }
 
-std::string fault_text(const StepFacts& step) {
-  if (step.state == StepState::kLocked) return "a dcpctl is writing it";
-  if (step.state == StepState::kUnfinished) return "an unfinished save, by its name";
-  if (!step.fault) return {};
-  Problem p = worded(*step.fault);
+std::string fault_text(const Problem& fault, const std::string& path) {
+  Problem p = worded(fault);
   if (p.id == ProblemId::not_checkpoint && !p.got.empty()) return escaped(p.got);
-  if (p.place.path.starts_with(step.path)) p.place.path.erase(0, std::min(p.place.path.size(), step.path.size() + 1));
+  if (p.place.path.starts_with(path)) p.place.path.erase(0, std::min(p.place.path.size(), path.size() + 1));
   std::string text = to_line(p);
   if (p.place.path.empty() && text.starts_with(": ")) text.erase(0, 2);
   return text;
+}
+
+std::string state_text(const StepFacts& step) {
+  std::string text(word_of(step));
+  if (step.state == StepState::kLocked) return text + ": a dcpctl is writing it";
+  return step.fault ? text + ": " + fault_text(*step.fault, step.path) : text;
 }
 
 void step_json(JsonWriter& json, const StepFacts& step) {

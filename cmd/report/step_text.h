@@ -31,8 +31,10 @@ enum class Seconds : uint8_t { kWithUnit, kWithoutUnit };  // where 7 may be mea
 uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds);
 
 std::string_view content_name(StepContent content);  // "full"; "" if unknown
-// Why it is incomplete, without the path of the step.
-std::string fault_text(const StepFacts& step);
+// What is wrong with the checkpoint at `path`, without that path.
+std::string fault_text(const Problem& fault, const std::string& path);
+// "complete", "unfinished: .distcp files but no .metadata".
+std::string state_text(const StepFacts& step);
 // Opens an object and leaves it open.
 void step_json(JsonWriter& json, const StepFacts& step);
 

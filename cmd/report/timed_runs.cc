@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
+#include "base/posix_calls.h"
 #include "line/progress.h"
 
 extern char** environ;
@@ -24,7 +25,7 @@ namespace {
 class CapturedStderr {
  public:
   CapturedStderr() : file_(std::tmpfile()) {
-    if (file_ == nullptr) fail(ProblemId::io_create, {.path = "temporary file"}, std::strerror(errno));
+    if (file_ == nullptr) fail(ProblemId::io_create, {.path = "temporary file"}, posix::reason_of(errno));
   }
   ~CapturedStderr() { std::fclose(file_); }
   CapturedStderr(const CapturedStderr&) = delete;
@@ -54,7 +55,7 @@ pid_t start(const std::vector<std::string>& command, const CapturedStderr& captu
   const int error = own ? posix_spawn(&child, "/proc/self/exe", &actions, nullptr, words.data(), environ)
                         : posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) fail(ProblemId::bench_run_failed, {.path = command.front()}, std::strerror(error));
+  if (error != 0) fail(ProblemId::bench_run_failed, {.path = command.front()}, posix::reason_of(error));
   return child;
 }
 

@@ -3,14 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
 #include "app/ranked_run.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
+#include "report/stats_report.h"
+#include "report/step_text.h"
 #include "report/write_report.h"
 #include "request/source.h"
 
@@ -18,17 +22,42 @@ namespace dcp::cmd {
 namespace {
 
 // From a manifest: the checkpoint may be whole and yet another one.
-// From a manifest.
 bool is_difference(const Problem& p) {
   return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo && p.id != ProblemId::shards_equal;
+}
+
+uint64_t tensors_with(const StatsResult& stats, uint64_t TensorStats::* count) {
+  return static_cast<uint64_t>(std::ranges::count_if(stats.tensors, [&](const KeyStats& k) { return k.stats.*count > 0; }));
+}
+
+// ", NaN in 2 tensors".
+std::string not_finite(const std::optional<StatsResult>& stats) {
+  if (!stats) return {};
+  const uint64_t nan = tensors_with(*stats, &TensorStats::nan), infinite = tensors_with(*stats, &TensorStats::infinite);
+  if (nan + infinite == 0) return ", no NaN, no inf";
+  return (nan > 0 ? ", NaN in " + counted(nan, "tensor") : "") + (infinite > 0 ? ", inf in " + counted(infinite, "tensor") : "");
+}
+
+bool has_not_finite(const std::optional<StatsResult>& stats) {
+  return stats && tensors_with(*stats, &TensorStats::nan) + tensors_with(*stats, &TensorStats::infinite) > 0;
 }
 
 }  // namespace
 
 int VerifyReport::exit_code() const {
   if (result.count(Severity::kError) > 0) return static_cast<int>(Exit::kMachine);
-  const bool no = result.count(Severity::kDamage) > 0 || fails(fail_on, result.findings);
+  const bool no = result.count(Severity::kDamage) > 0 || fails(fail_on, result.findings) || (fail_on.nan() && has_not_finite(stats));
   return static_cast<int>(no ? Exit::kAnswerNo : Exit::kOk);
+}
+
+std::string_view VerifyReport::word() const {
+  if (error_) return word_of(*error_);
+  const auto differs = static_cast<uint64_t>(std::ranges::count_if(result.findings, is_difference));
+  if (result.count(Severity::kDamage) > differs) return "damaged";
+  if (result.count(Severity::kError) > 0) return "cannot be read";
+  if (differs > 0) return "differs";
+  const bool is_whole = std::ranges::find(result.findings, ProblemId::unfinished_save, &Problem::id) == result.findings.end();
+  return is_whole ? "whole" : "unfinished";
 }
 
 // Of what has been looked at, and no more.
@@ -83,22 +112,45 @@ void VerifyReport::print(const Context& context) const {
   std::string text;
   std::set<std::string_view> hints;  // each is said once
   for (const Problem& p : result.findings) {
-    if (context.common.quiet && p.severity < Severity::kDamage) continue;
+    if (context.common.quiet && p.severity < Severity::kDamage && !fails(fail_on, {p})) continue;
     text += styled(severity_word(p.severity), style_of(p.severity), color) + " " + to_line(p) + "\n";
     if (!p.hint.empty() && hints.insert(p.hint).second) text += "  " + escaped(p.hint) + "\n";
   }
   if (!context.common.quiet) {
     const bool is_bad = result.is_damaged(), is_whole = result.left_out_records + result.records_without_crc == 0 || !against.empty();
     const std::string path = result.checkpoint.empty() ? source : result.checkpoint;  // of a run the step
-    text += escaped(path) + ": " + styled(verdict(), is_bad ? Style::kRed : is_whole ? Style::kGreen : Style::kYellow, color) + summary();
+    const Style style = is_bad ? Style::kRed : is_whole && !has_not_finite(stats) ? Style::kGreen : Style::kYellow;
+    text += escaped(path) + ": " + styled(verdict() + not_finite(stats), style, color) + summary();
   }
   if (manifest == "-" && context.prints) write_fd(STDERR_FILENO, fitted(context, text, STDERR_FILENO));
   context.print(manifest == "-" ? result.manifest : fitted(context, text, STDOUT_FILENO));
 }
 
+// "run/step-20: damaged: __1_0.distcp: a data file of the checkpoint is missing, and 2 more findings".
+void VerifyReport::print_line(const Context& context) const {
+  const std::string_view state = word();
+  if (context.common.json || (context.common.quiet && exit_ == 0)) return;
+  const bool is_bad = state == "damaged" || state == "cannot be read" || state == "differs";
+  const bool color = context.colored(STDOUT_FILENO);
+  std::string text = escaped(source) + ": ";
+  if (state == "whole") {
+    text += styled(verdict() + not_finite(stats), has_not_finite(stats) ? Style::kYellow : Style::kGreen, color) + ": " +
+            counted(result.tensors, "tensor") + ", " + human_bytes(result.data_bytes) + " of data";
+  } else {
+    text += styled(state, is_bad ? Style::kRed : Style::kYellow, color);
+    const auto worst =
+        static_cast<uint64_t>(std::ranges::count_if(result.findings, [](const Problem& p) { return p.severity >= Severity::kDamage; }));
+    if (error_) text += ": " + fault_text(*error_, source);
+    else if (!result.findings.empty()) text += ": " + fault_text(result.findings.front(), source);
+    if (worst > 1) text += ", and " + counted(worst - 1, "more finding");
+  }
+  context.print(fitted(context, text + "\n", STDOUT_FILENO));
+}
+
 void VerifyReport::json(JsonWriter& out) const {
   out.begin_object().member("schema", "dcpctl.verify/1").member("exit", exit_).member("path", source);
   if (!result.checkpoint.empty() && result.checkpoint != source) out.member("checkpoint", result.checkpoint);
+  out.member("verdict", word());
   if (error_) {
     out.key("error");
     error_json(out, *error_);
@@ -131,6 +183,7 @@ void VerifyReport::json(JsonWriter& out) const {
   for (const Problem& p : result.findings) finding_json(out, p);
   out.end_array();
   unsafe_json(out, result.unsafe);
+  if (stats) stats_json(out, *stats);
   out.member("seconds", static_cast<double>(result.nanoseconds) / 1e9).member("peak_memory_bytes", peak_rss_bytes()).end_object();
 }
 
@@ -146,8 +199,23 @@ int VerifyReport::done(const Context& context) {
   for (Problem& p : result.findings) p = worded(std::move(p));
   exit_ = exit_code();
   if (context.common.json) context.print(document());
+  else if (of_run) print_line(context);
   else print(context);
+  if (!of_run && !context.common.json && !context.common.quiet) print_values(context);
   return exit_;
+}
+
+void VerifyReport::print_values(const Context& context) const {
+  if (!stats || (!all_stats && !has_not_finite(stats))) return;
+  StatsResult shown = *stats;
+  if (!all_stats) std::erase_if(shown.tensors, [](const KeyStats& k) { return k.stats.nan + k.stats.infinite == 0; });
+  print_stats(shown, context);
+}
+
+// Of a run's steps an unfinished one is no failure: a save may be under way, or was interrupted.
+int VerifyReport::exit_of_step() const {
+  if (word() == "unfinished") return static_cast<int>(fail_on.warnings() ? Exit::kAnswerNo : Exit::kOk);
+  return static_cast<int>(exit_of(*error_));
 }
 
 int VerifyReport::around(Context& context, const std::function<int()>& body) {
@@ -156,10 +224,40 @@ int VerifyReport::around(Context& context, const std::function<int()>& body) {
     body();
   } catch (const std::exception& error) {
     error_ = context.worded(resolve_failure(context, error));
-    exit_ = report_error(context, *error_);
+    const ProblemClass c = class_of(error_->id);
+    const bool is_of_step = of_run && (c == ProblemClass::kInput || c == ProblemClass::kMachine);
+    exit_ = is_of_step ? exit_of_step() : report_error(context, *error_);
+    if (is_of_step) print_line(context);
   }
   if (context.prints) save_report(context, document());
   return exit_;
+}
+
+std::string tally_text(const std::vector<std::string>& documents, TallyWords words, int& exit) {
+  std::map<std::string, uint64_t> counts;
+  uint64_t left_out = 0, with_nan = 0;
+  for (const std::string& text : documents) {
+    const nlohmann::json d = nlohmann::json::parse(text, nullptr, false);
+    if (!d.is_object()) continue;
+    ++counts[d.value("verdict", "cannot be read")];
+    left_out += d.value("/left_out/data_bytes"_json_pointer, uint64_t{0});
+    for (const auto& tensor : d.value("stats", nlohmann::json::array()))
+      if (tensor.value("nan", 0) + tensor.value("inf", 0) > 0) {
+        ++with_nan;
+        break;
+      }
+  }
+  const uint64_t whole = counts["whole"];
+  if (whole == 0) exit = std::max(exit, static_cast<int>(Exit::kAnswerNo));
+  std::string text = grouped(whole) + " of " + counted(documents.size(), words.one) +
+                     (whole == 1 || documents.size() == 1 ? " is" : " are") + " whole",
+              others;
+  for (const char* word : {"damaged", "differs", "cannot be read", "unfinished"})
+    if (counts[word] > 0) others += (others.empty() ? "; " : ", ") + grouped(counts[word]) + " " + word;
+  text += others;
+  if (with_nan > 0) text += "; NaN or inf in " + grouped(with_nan);
+  if (left_out > 0) text += "; " + human_bytes(left_out) + " of data not read" + words.reads_data;
+  return text + "\n";
 }
 
 }  // namespace dcp::cmd

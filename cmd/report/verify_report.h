@@ -4,7 +4,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "app/stats.h"
 #include "app/verify.h"
 #include "base/json.h"
 #include "line/context.h"
@@ -18,7 +21,10 @@ class VerifyReport {
   std::string source, manifest, against;  // as on the command line
   FailOn fail_on;
   std::string left_out_by;  // "--quick"
+  bool of_run = false;      // one line for each of the steps of a run
   VerifyResult result;
+  std::optional<StatsResult> stats;
+  bool all_stats = false;  // not only of tensors with NaN or inf
 
   // Prints the answer, returns the exit code.
   int done(const Context& context);
@@ -31,12 +37,23 @@ class VerifyReport {
   void json(JsonWriter& out) const;
   std::string document() const;
   void print(const Context& context) const;
+  void print_line(const Context& context) const;
+  void print_values(const Context& context) const;
+  std::string_view word() const;
   std::string verdict() const;
   std::string summary() const;
   int exit_code() const;
+  int exit_of_step() const;
 
   int exit_ = 0;
   std::optional<Problem> error_;
 };
+
+// Of what verify's documents say: "2 of 3 steps are whole; 1 damaged; 1.2 GiB of data not read". Raises `exit` where none is whole.
+struct TallyWords {
+  const char* one;         // of them: "step"
+  const char* reads_data;  // what would read the data that was left out; "": nothing
+};
+std::string tally_text(const std::vector<std::string>& documents, TallyWords words, int& exit);
 
 }  // namespace dcp::cmd

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "app/ranked_run.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"

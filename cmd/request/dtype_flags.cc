@@ -1,6 +1,6 @@
 #include "request/dtype_flags.h"
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "line/command.h"
 #include "line/option_values.h"
 

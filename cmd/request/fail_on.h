@@ -16,6 +16,7 @@ struct FailOn {
   std::vector<std::string> classes;
   bool unsafe() const { return has("unsafe"); }
   bool warnings() const { return has("warnings"); }
+  bool nan() const { return has("nan"); }
   bool damage() const { return has("damage"); }
 
  private:

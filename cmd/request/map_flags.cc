@@ -1,9 +1,10 @@
 #include "request/map_flags.h"
 
 #include "app/mapped.h"
-#include "base/quantity.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
+#include "base/text.h"
 #include "line/command.h"
+#include "select/select.h"
 
 namespace dcp::cmd {
 
@@ -39,10 +40,10 @@ void add_map(Command& c, MapFlags& f) {
   const std::string maps = "Maps of models";
   c.option("--map", f.map, "MAP",
            "Convert the model to another form: a map of 'dcpctl maps', a map file, auto (which --assets implies), or none")
-      .reads()
+      .reads(Offer::kMaps)
       .in(maps);
   c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: apply MAP2, right to left, to the result of MAP")
-      .reads()
+      .reads(Offer::kMaps)
       .needs("--map")
       .in(maps);
   add_map_config(c, f, maps);
@@ -65,14 +66,24 @@ void add_map(Command& c, MapFlags& f) {
     if (argument.source) argument.leads_to = [](Store&, const std::string& path) { return folder_around(path) + "/config.json"; };
 }
 
+// "torchtitan → transformers": the sides of a built-in map, FAMILY.TRAINER. A map of somebody's own does not name them.
+static std::string direction(std::string_view map, bool forward) {
+  const size_t dot = map.find('.');
+  std::string left = "left", right = "right";
+  if (map.find('/') == map.npos && !map.ends_with(".map") && dot != map.npos) {
+    left = map.substr(dot + 1), right = "transformers";
+    if (left == right) left = "in memory", right = "published";
+  }
+  return " (" + (forward ? left + " → " + right : right + " → " + left) + ")";
+}
+
 std::string applied_maps(const MapAnswer& answer) {
-  const bool forward = answer.made.from == maps::Side::kLeft;
-  return "map " + escaped(answer.map.name) + (forward ? ", left to right" : ", right to left") +
-         (answer.to ? ", then " + escaped(answer.to->name) + ", right to left" : "");
+  return "map " + escaped(answer.map.name + direction(answer.map.name, answer.made.from == maps::Side::kLeft)) +
+         (answer.to ? ", then " + escaped(answer.to->name + direction(answer.to->name, false)) : "");
 }
 
 void describe(const MapAnswer& answer, Context& context) {
-  const maps::Resolved& made = answer.made;
+  const maps::Mapping& made = answer.made;
   context.info(applied_maps(answer));
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
@@ -86,7 +97,7 @@ void describe(const MapAnswer& answer, Context& context) {
 }
 
 void map_json(JsonWriter& out, const MapAnswer& answer) {
-  const maps::Resolved& made = answer.made;
+  const maps::Mapping& made = answer.made;
   out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
   if (answer.to) out.member("to", answer.to->name);
   out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{answer.left_out.size()});

@@ -34,7 +34,7 @@ void add_map(Command& command, MapFlags& flags);
 // --config and --set alone.
 void add_map_config(Command& command, MapFlags& flags, const std::string& group);
 
-std::string applied_maps(const MapAnswer& answer);  // "map llama.torchtitan, left to right"
+std::string applied_maps(const MapAnswer& answer);  // "map llama.torchtitan (torchtitan → transformers)"
 // Describes the map, its notes and what it leaves out, in lines on stderr.
 void describe(const MapAnswer& answer, Context& context);
 void map_json(JsonWriter& out, const MapAnswer& answer);  // the member "map"

@@ -13,8 +13,10 @@ void add_model_file(Command& c, ModelFileFlags& f) {
       .reads(Offer::kFolders)
       .excludes("--max-shard-size")
       .in("Writing");
-  c.option("--assets", f.assets, "DIR",
-           "With --max-shard-size or --like-index: copy configuration, tokenizer and generation files from the folder DIR")
+  c.option(
+       "--assets", f.assets, "DIR",
+       "A model for transformers and vLLM: copy configuration, tokenizer and generation files from the folder DIR; implies --map auto and "
+       "--max-shard-size 5GB")
       .reads(Offer::kFolders)
       .in("Writing");
   c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
@@ -25,18 +27,19 @@ std::optional<OutputRequest> model_file(const std::string& out, const ModelFileF
   OutputRequest request{
       .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
   const std::optional<Kind> file = model_file_kind(out);
-  if (!flags.max_shard_size.empty() || !flags.like_index.empty()) {
+  const bool is_sized = !flags.max_shard_size.empty() || !flags.like_index.empty();
+  if (!flags.assets.empty() && file && !is_sized) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder name");
+  if (is_sized || !flags.assets.empty()) {
     if (file && !out.ends_with(".bin"))
       fail(ProblemId::usage, {.path = out},
            std::string("a file name together with ") + (flags.like_index.empty() ? "--max-shard-size" : "--like-index"), "a folder name");
     request.kind = Kind::kShards;
     request.like_index = flags.like_index;
     if (!flags.like_index.empty()) return request;
-    request.max_shard_bytes = parse_size(flags.max_shard_size);
+    request.max_shard_bytes = parse_size(flags.max_shard_size.empty() ? "5GB" : flags.max_shard_size);
     if (request.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "a size greater than zero");
     return request;
   }
-  if (!flags.assets.empty()) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder, with --max-shard-size SIZE");
   if (!file) return std::nullopt;
   request.kind = *file;
   return request;

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/file_names.h"
 #include "base/problem.h"
-#include "base/working_names.h"
 #include "inputs/open.h"
 
 namespace dcp::cmd {

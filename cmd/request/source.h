@@ -10,6 +10,8 @@
 
 namespace dcp::cmd {
 
+struct Option;
+
 struct SourceFlags {
   std::string path;
   std::string step;     // a run folder's step: a number, or "latest"

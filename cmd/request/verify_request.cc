@@ -9,7 +9,7 @@ VerifyRequest verify_request(const VerifyOptions& o, const Context& context) {
                                  .ranks = o.ranks.options(context),
                                  .max_memory = reading_cap(o.max_memory),
                                  .threads = o.threads},
-                        .data = !o.quick,
+                        .data = o.reads_data(),
                         .manifest = o.manifest,
                         .replace = o.force ? Replace::kYes : Replace::kNo,
                         .against = o.against,

@@ -29,7 +29,7 @@ struct TensorInfo {
 
 struct OpenOptions {
   std::string step = {};                    // which step of a run folder: a number, or "latest"; "": the path is the checkpoint
-  uint64_t max_memory = uint64_t{1} << 30;  // bytes that reading may take, on top of what the process holds and the caller's buffers
+  uint64_t max_memory = uint64_t{1} << 30;  // bytes that reading may take, on top of what the process and the caller's buffers hold
   unsigned threads = 0;                     // per read; 0: the number of cores, clamped to 4..16
 };
 
@@ -44,8 +44,8 @@ struct ReadOptions {
   std::string dtype = {};         // convert to this dtype, as Tensor.to does, from one floating-point dtype to another; "": keep it
 };
 
-// Movable; after that the other may only be assigned to or destroyed. All member functions may be called from several threads at once: each
-// read then has threads and memory of its own (OpenOptions).
+// Movable; a moved-from Checkpoint may only be assigned to or destroyed. All member functions may be called from several threads at once;
+// each read then has its own threads and memory (OpenOptions).
 class DCPCTL_API Checkpoint {
  public:
   Checkpoint(Checkpoint&&) noexcept;
@@ -63,8 +63,8 @@ class DCPCTL_API Checkpoint {
   // For a whole tensor, the CRC-32 that torch stores with each record is checked: a mismatch throws crc_mismatch. A CRC covers a whole
   // record, so slices are not checked. After an Error the contents of `to` are unspecified.
   //
-  // Throws key_missing; usage for a buffer of another size, a slice that is not inside the tensor, or a conversion that there is not; and what
-  // is wrong with the data, such as file_missing, tensor_hole, dtype_unknown (Kind::kInput).
+  // Throws key_missing; usage for a buffer of another size, a slice that is not inside the tensor, or an unsupported conversion; and
+  // problems of the data, such as file_missing, tensor_hole, dtype_unknown (Kind::kInput).
   void read(std::string_view key, std::span<std::byte> to, const ReadOptions& options = {}) const;
 
  private:
@@ -75,8 +75,8 @@ class DCPCTL_API Checkpoint {
 };
 
 // Reads the metadata. Data files are opened on demand and stay open (at most 256) while the Checkpoint lives; the process's soft limit on
-// open files is raised to allow that, where permitted. Throws no_such_path, not_checkpoint, step_missing, memory_cap, or what is wrong with
-// the metadata.
+// open files is raised to allow that, where permitted. Throws no_such_path, not_checkpoint, step_missing, memory_cap, and problems of the
+// metadata.
 DCPCTL_API Checkpoint open(const std::string& path, const OpenOptions& options = {});
 
 }  // namespace dcpctl

@@ -4,7 +4,8 @@
 // C++20. In CMake: find_package(dcpctl) and target_link_libraries(PROGRAM PRIVATE dcpctl::dcpctl). Paths and keys are bytes, as the system and
 // the checkpoint have them; as a rule they are UTF-8.
 //
-// Functions may be called on several threads at the same time, unless they say otherwise. None ends the process; what fails is an Error.
+// Functions may be called on several threads at the same time, unless they say otherwise. No function ends the process; a failure is thrown
+// as an Error.
 #pragma once
 
 #include "dcpctl/checkpoint.h"  // IWYU pragma: export

@@ -1,4 +1,4 @@
-// What every function of the library throws, and what verify() reports.
+// The exception that every function of the library throws, and the problems that verify() reports.
 //
 // Every failure is an exception of one type, Error. Nothing is printed, and the process is never terminated. When a call that writes fails,
 // its output does not appear under its name.
@@ -25,7 +25,7 @@ enum class Kind : int {
 
 enum class Severity : uint8_t { kNote, kWarning, kDamage, kError };
 
-// A fact, and where it was found. Names and paths are raw and may hold any byte; only `line` is escaped.
+// A fact, and its place. Names and paths are raw and may hold any byte; only `line` is escaped.
 struct Problem {
   std::string id = {};  // stable identifier for programs, such as "crc_mismatch"
   Kind kind = Kind::kMachine;

@@ -1,5 +1,5 @@
-// Turns a checkpoint into a model file, or into a checkpoint for another number of ranks. Data is streamed: memory is bounded, whatever the
-// model's size. Every CRC of the source is checked on the way; the output appears complete or not at all.
+// Turns a checkpoint into a model file, or into a checkpoint for another number of ranks. Data is streamed, so memory is bounded, whatever
+// the model's size. Every CRC of the source is checked on the way, and the output appears complete or not at all.
 #pragma once
 
 #include <cstdint>

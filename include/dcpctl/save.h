@@ -29,7 +29,7 @@ struct Shard {
   std::vector<int64_t> sizes = {};    // of the box; empty: the whole tensor
   std::vector<int64_t> strides = {};  // of the box in memory, negative and 0 allowed; empty: row-major
   const void* data = nullptr;         // the box's first element, in this machine's byte order
-  // Where the tensor is in the state dict: its keys, outermost dict first; joined with dots they give `key`. Empty: `key` alone. For
+  // Where the tensor is in the state dict: its keys, outermost dict first; joined with dots they give `key`. Empty: just `key`. For
   // {"model": module.state_dict()} it is {"model", "layers.0.weight"}.
   std::vector<std::string> path = {};
   bool requires_grad = false;  // recorded in the metadata; torch's load ignores it
@@ -61,8 +61,8 @@ struct SaveReport {
 };
 
 // The memory that `shards` point to must not change until this returns. A failure on any rank is thrown on every rank. Throws usage for
-// shards that are no boxes of a tensor, do not cover it exactly once, or contradict each other. Saves to different paths may run at the same
-// time, each on a thread of its own.
+// shards that are not boxes of a tensor, do not cover it exactly once, or contradict each other. Saves to different paths may run at the
+// same time, each on its own thread.
 DCPCTL_API SaveReport save(const std::string& path, std::span<const Shard> shards, const SaveOptions& options = {});
 
 struct StagingOptions {
@@ -78,7 +78,7 @@ struct StagingOptions {
 class DCPCTL_API Staging {
  public:
   explicit Staging(StagingOptions options = {});
-  Staging(Staging&&) noexcept;  // from then on the other may only be assigned to or destroyed
+  Staging(Staging&&) noexcept;  // the moved-from one may only be assigned to or destroyed
   Staging& operator=(Staging&&) noexcept;
   ~Staging();  // waits for a save in progress
 

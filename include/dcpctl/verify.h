@@ -1,4 +1,4 @@
-// Checking: is the checkpoint complete, do its CRCs match, does it match a manifest?
+// Checks whether a checkpoint is complete, whether its CRCs match, and whether it matches a manifest.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct VerifyReport {
   bool is_sound = true;  // no finding is damage or an error
 };
 
-// Whatever is wrong with the checkpoint is a finding. Throws Error only if there is no checkpoint, its metadata cannot be read, or the
-// machine fails.
+// Every fault of the checkpoint is a finding. Throws Error only if there is no checkpoint, its metadata cannot be read, or the machine
+// fails.
 DCPCTL_API VerifyReport verify(const std::string& path, const VerifyOptions& options = {});
 
 }  // namespace dcpctl

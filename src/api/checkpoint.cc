@@ -51,7 +51,7 @@ dcp::SliceAxis axis_of(const Range& range, size_t dim, const TensorInfo& tensor)
   return {.start = range.start, .step = range.step, .count = range.count < 0 ? max_count : range.count};
 }
 
-// The command line leaves such tensors as they are; who has made a buffer for the elements gets them or an error.
+// The command line leaves such tensors unchanged; a caller with a buffer for the converted elements gets these or an error.
 dcp::DType conversion(const TensorInfo& from, const std::string& to) {
   const dcp::DType wanted = cast_target(to);
   const auto stored = dcp::dtype_named(from.dtype);

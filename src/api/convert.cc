@@ -25,7 +25,7 @@ static Kind kind_of(dcp::ProblemClass fault) {
 
 Problem to_public(const dcp::Problem& given) {
   dcp::Problem p = given;
-  // The texts of these two speak of the program's own arguments.
+  // The texts of these two mention arguments of the program.
   if (p.id == dcp::ProblemId::usage && p.what == dcp::text_of(p.id)) p.what = "the call is wrong";
   if (p.id == dcp::ProblemId::memory_cap) p.hint = "give a larger max_memory";
   Problem out{.id = std::string(dcp::id_name(p.id)),

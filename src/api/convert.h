@@ -25,7 +25,7 @@ struct Outside {
 Problem to_public(const dcp::Problem& problem);
 std::vector<Problem> to_public(const std::vector<dcp::Problem>& problems);
 
-// Runs `body`; what it throws becomes an Error.
+// Runs `body` and turns any exception into an Error.
 template <class Body>
 auto guarded(const Body& body) {
   try {

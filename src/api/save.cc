@@ -4,7 +4,6 @@
 #include "app/memory_shard.h"
 #include "app/save.h"
 #include "base/limits.h"
-#include "base/serial_queue.h"
 #include "base/workers.h"
 
 namespace dcpctl {
@@ -63,7 +62,7 @@ struct Staging::State {
     buffer = nullptr, capacity = 0;
   }
 
-  // Copies the shards one behind the other. From here on they are the buffer's, and row-major.
+  // Copies the shards into the buffer, one after the other. The returned shards are in the buffer, and row-major.
   std::vector<dcp::MemoryShard> stage(std::span<const Shard> shards, unsigned threads) {
     std::vector<dcp::CheckedShard> from;
     std::vector<uint64_t> at;

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "app/model_config.h"
-#include "base/quantity.h"
-#include "maps/against_config.h"
+#include "base/text.h"
+#include "maps/apply_map.h"
 #include "maps/builtin.h"
-#include "maps/compose.h"
-#include "maps/keys.h"
-#include "maps/quantized.h"
-#include "maps/selected.h"
-#include "maps/settings.h"
+#include "maps/config.h"
+#include "maps/index_map.h"
+#include "maps/names.h"
+#include "maps/published.h"
+#include "maps/run_keys.h"
 #include "select/quantized.h"
 
 namespace dcp {
@@ -115,21 +115,40 @@ struct Route {
   maps::KeepsFloat32 keeps{};        // of published names, and of those in memory
 };
 
+// Where the map does not fit, those that do are named.
+Problem with_fitting(const Asked& ask, const Route& route, const Parameters& parameters, Problem p) {
+  const std::vector<std::string_view> keys = keys_of(parameters);
+  if (ask.request.map == "auto" || is_map_file(ask.request.map) || keys.empty()) return p;
+  if (maps::fit_of(route.map, route.from.value_or(maps::Side::kLeft), keys).taken == keys.size()) return p;
+  if (const std::string fitting = maps::map_taking(keys, route.map.name, Limits()); !fitting.empty())
+    p.hint = "the map " + fitting + " has all of these names";
+  return p;
+}
+
+template <class Make>
+auto naming_fitting(const Asked& ask, const Route& route, const Parameters& parameters, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& e) {
+    throw Error(with_fitting(ask, route, parameters, e.problem()));
+  }
+}
+
 // Settings of which each of two maps takes those that it asks for; what neither does is both's fault.
-maps::ResolveOptions options_for(const Asked& ask, const maps::ModelMap& map, const maps::ModelMap* other) {
-  maps::ResolveOptions options{.settings = {},
-                               .from = maps::Side::kRight,
-                               .are_published = ask.q.catalog.traits().tensors_only,
-                               .unmapped = ask.request.unmapped,
-                               .may_mix_dtypes = ask.q.dtype.has_value(),
-                               .memory_bytes = ask.q.memory_bytes};
+maps::MapOptions options_for(const Asked& ask, const maps::ModelMap& map, const maps::ModelMap* other) {
+  maps::MapOptions options{.settings = {},
+                           .from = maps::Side::kRight,
+                           .are_published = ask.q.catalog.traits().tensors_only,
+                           .unmapped = ask.request.unmapped,
+                           .may_mix_dtypes = ask.q.dtype.has_value(),
+                           .memory_bytes = ask.q.memory_bytes};
   for (const maps::Setting& s : ask.request.settings)
     if (maps::asks_for(map, s.name) || other == nullptr || !maps::asks_for(*other, s.name)) options.settings.push_back(s);
   return options;
 }
 
 template <class NameOf>
-void mark_float32(const maps::KeepsFloat32& keeps, const std::vector<IndexMap>& targets, const NameOf& name_of, maps::Resolved& made) {
+void mark_float32(const maps::KeepsFloat32& keeps, const std::vector<IndexMap>& targets, const NameOf& name_of, maps::Mapping& made) {
   if (!keeps) return;
   for (const IndexMap& m : targets)
     if (std::ranges::any_of(m.blocks, [&](const IndexBlock& b) { return b.source != IndexBlock::kZeros && keeps(name_of(b.source)); }))
@@ -137,9 +156,9 @@ void mark_float32(const maps::KeepsFloat32& keeps, const std::vector<IndexMap>& 
 }
 
 // What a second map makes of what the first has made.
-void follow_by(const maps::ModelMap& to, const maps::Config& config, const maps::ResolveOptions& options, const maps::KeepsFloat32& keeps,
-               maps::Resolved& first) {
-  maps::Resolved second = maps::resolve(to, config, options, maps::as_sources(first.targets), Limits());
+void follow_by(const maps::ModelMap& to, const maps::Config& config, const maps::MapOptions& options, const maps::KeepsFloat32& keeps,
+               maps::Mapping& first) {
+  maps::Mapping second = maps::apply_map(to, config, options, maps::as_sources(first.targets), Limits());
   mark_float32(keeps, second.targets, [&](uint32_t source) { return std::string_view(first.targets[source].key); }, first);
   const auto composed = [&](const IndexMap& m) { return maps::compose({&m, 1}, first.targets, Limits()).front(); };
   for (const maps::Tie& t : second.ties) first.ties.push_back({composed(t.tensor), composed(t.same_as), t.difference});
@@ -156,7 +175,7 @@ void follow_by(const maps::ModelMap& to, const maps::Config& config, const maps:
 }
 
 // Throws what check_against() throws, of published tensors.
-void check_shapes(const Asked& ask, maps::Config config, const maps::Resolved& made, const Parameters& parameters) {
+void check_shapes(const Asked& ask, maps::Config config, const maps::Mapping& made, const Parameters& parameters) {
   if (!config.is_given() || !made.problems.empty()) return;
   for (const maps::Setting& s : ask.request.settings)
     if (config.has(s.name)) config.set(s);
@@ -166,19 +185,19 @@ void check_shapes(const Asked& ask, maps::Config config, const maps::Resolved& m
 
 // What the maps make of parameters, or of the state of these.
 enum class Of : uint8_t { kModel, kState };
-maps::Resolved through(const Asked& ask, const AskedModel& model, const Route& route, const Parameters& parameters, Of what) {
+maps::Mapping through(const Asked& ask, const AskedModel& model, const Route& route, const Parameters& parameters, Of what) {
   const maps::ModelMap* const to = route.to ? &*route.to : nullptr;
-  maps::ResolveOptions options = options_for(ask, route.map, to);
+  maps::MapOptions options = options_for(ask, route.map, to);
   options.from = route.from;
   options.is_state = what == Of::kState;
-  maps::Resolved made = maps::resolve_selected(route.map, model.config, options, ask.q.catalog, parameters);
+  maps::Mapping made = maps::apply_to_selected(route.map, model.config, options, ask.q.catalog, parameters);
   if (what == Of::kModel) check_shapes(ask, model.config, made, parameters);
   if (ask.q.may_be_other_class)
     std::erase_if(made.problems,
                   [](const Problem& p) { return p.id == ProblemId::map_tensor_missing && p.quote.find("lm_head") != p.quote.npos; });
   if (made.from == maps::Side::kRight) mark_float32(route.keeps, made.targets, [&](uint32_t source) { return ask.key_of(source); }, made);
   if (to == nullptr || !made.problems.empty()) return made;
-  maps::ResolveOptions then = options_for(ask, *to, &route.map);
+  maps::MapOptions then = options_for(ask, *to, &route.map);
   then.is_state = options.is_state;
   follow_by(*to, model.config, then, route.keeps, made);
   return made;
@@ -209,7 +228,7 @@ std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const
   check_holds(answer, ask.world);
   report_published(ask, model.config, "no map applied: ", answer.made.not_made);
   if (!model.run.is_bare_model()) return {};
-  maps::ResolveOptions back = options_for(ask, answer.map, nullptr);
+  maps::MapOptions back = options_for(ask, answer.map, nullptr);
   back.from = maps::Side::kLeft;
   follow_by(answer.map, model.config, back, {}, answer.made);
   const auto is_unchanged = [&](const Entry& e) {
@@ -316,7 +335,9 @@ Route named_route(const Asked& ask, AskedModel& model) {
     model.take_text_config();
     report_text_config(ask, model.config);
   }
-  if (!route.from) route.from = maps::side_of(route.map, keys_of(model.named()), ask.q.catalog.traits().tensors_only);
+  if (!route.from)
+    route.from = naming_fitting(ask, route, model.named(),
+                                [&] { return maps::side_of(route.map, keys_of(model.named()), ask.q.catalog.traits().tensors_only); });
   return route;
 }
 
@@ -361,14 +382,16 @@ maps::KeepsFloat32 kept_names(const Asked& ask, const maps::Config& config, cons
 // The model, and the state of its optimizer, which is a second model.
 MapAnswer answer_of(const Asked& ask, const AskedModel& model, Route route) {
   const bool has_model = !model.run.model.empty();
-  maps::Resolved made = through(ask, model, route, model.named(), has_model ? Of::kModel : Of::kState);
+  maps::Mapping made = naming_fitting(ask, route, model.named(),
+                                      [&] { return through(ask, model, route, model.named(), has_model ? Of::kModel : Of::kState); });
+  if (!made.problems.empty()) made.problems.front() = with_fitting(ask, route, model.named(), std::move(made.problems.front()));
   if (!route.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(ask, route.map, made.targets))
     report_published(ask, model.config, "", made.not_made);
   MapAnswer answer{.map = {}, .to = {}, .made = {}, .run = {}, .left_out = {}};
   if (!model.run.is_bare_model()) {
     route.from = made.from;
-    maps::Resolved optimized = has_model ? through(ask, model, route, model.run.optimized, Of::kState)
-                                         : std::exchange(made, {.from = made.from, .notes = made.notes});
+    maps::Mapping optimized = has_model ? through(ask, model, route, model.run.optimized, Of::kState)
+                                        : std::exchange(made, {.from = made.from, .notes = made.notes});
     for (Problem& p : optimized.problems) {
       p.place.tensor = "state of " + p.place.tensor;
       made.problems.push_back(std::move(p));
@@ -378,9 +401,6 @@ MapAnswer answer_of(const Asked& ask, const AskedModel& model, Route route) {
                                  ask.request.unmapped, ask.request.model_root};
     if (made.problems.empty()) answer.run = maps::follow(ask.q.catalog, model.run, target, optimized, made);
   }
-  for (const uint32_t t : made.left_out) answer.left_out.emplace_back(ask.key_of(t));
-  std::ranges::sort(answer.left_out);
-  answer.left_out.erase(std::ranges::unique(answer.left_out).begin(), answer.left_out.end());
   answer.map = std::move(route.map);
   answer.to = std::move(route.to);
   answer.made = std::move(made);
@@ -407,8 +427,13 @@ AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& q) 
   if (choice.route) choice.route->keeps = keeps;
   AskedMap asked{
       .answer = choice.route ? answer_of(ask, model, std::move(*choice.route)) : std::move(choice.tidied), .published = {}, .keeps = keeps};
-  const MapAnswer* const a = asked.answer ? &*asked.answer : nullptr;
-  if (a != nullptr) asked.keeps = maps::kept_too(keeps, a->made.in_float32);
+  MapAnswer* const a = asked.answer ? &*asked.answer : nullptr;
+  if (a != nullptr) {
+    asked.keeps = maps::kept_too(keeps, a->made.in_float32);
+    for (const uint32_t t : a->made.left_out) a->left_out.emplace_back(ask.key_of(t));
+    std::ranges::sort(a->left_out);
+    a->left_out.erase(std::ranges::unique(a->left_out).begin(), a->left_out.end());
+  }
   if (a == nullptr || (!a->to && (choice.are_published || a->made.from == maps::Side::kLeft)))
     asked.published = published_by(ask, model, a);
   return asked;
@@ -476,7 +501,7 @@ std::string expected_names(const std::string& model_type) {
   for (const std::string_view dialect : {"transformers", "torchtitan", "megatron"}) {
     const auto map = maps::family_map(model_type, dialect, Limits());
     if (!map || map->lines.empty()) continue;
-    const std::vector<maps::Tensor>& side = map->lines[0].sides[dialect == "transformers" ? 1 : 0];
+    const std::vector<maps::LineTensor>& side = map->lines[0].sides[dialect == "transformers" ? 1 : 0];
     if (!side.empty()) all += (all.empty() ? "names such as " : ", or ") + to_text(*map, side[0].names[0]) + " (" + map->name + ")";
   }
   return all;

@@ -7,7 +7,7 @@
 
 #include "app/mapped.h"
 #include "app/requests.h"
-#include "maps/kept.h"
+#include "maps/published.h"
 #include "select/select.h"
 
 namespace dcp {

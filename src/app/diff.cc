@@ -10,23 +10,13 @@
 #include "app/resources.h"
 #include "exec/compare.h"
 #include "plan/units.h"
+#include "select/globs.h"
 #include "select/quantized.h"
 
 namespace dcp {
 namespace {
 
 // --- which keys
-
-// An exact key that only the other side has matches nothing here. Written as a glob that means itself.
-SelectOptions with_globs(SelectOptions options) {
-  for (KeyRule& r : options.rules) {
-    if (r.kind != KeyRule::Kind::kKey) continue;
-    std::string glob;
-    for (const char c : r.text) glob += (std::string_view("*?[]\\").find(c) == std::string_view::npos ? "" : "\\") + std::string(1, c);
-    r = {.kind = KeyRule::Kind::kInclude, .text = std::move(glob)};
-  }
-  return options;
-}
 
 uint64_t common_keys(const Selection& a, const Selection& b) {
   std::unordered_set<std::string_view> keys;
@@ -53,8 +43,7 @@ std::vector<UnmatchedRule> select_both(const SelectOptions& options, bool is_map
   for (DiffSide* side : {&a, &b}) {
     SelectOptions own = options;
     if (is_mapped) std::erase_if(own.rules, [&](const KeyRule& r) { return !side->has(r); });  // others are about names that the map makes
-    side->rules = own.rules;
-    side->selected.selection = select_on(*side, std::move(own));
+    side->select(own);
   }
   const std::optional<Problem>&lacks = a.selected.selection.lacks, &lacks_b = b.selected.selection.lacks;
   if (lacks && lacks_b && (lacks->id != ProblemId::key_missing || lacks->got == lacks_b->got)) throw Error(*lacks);
@@ -78,13 +67,8 @@ std::vector<UnmatchedRule> map_both(const SelectOptions& options, const MapReque
   for (DiffSide* side : {&a, &b}) {
     std::vector<KeyRule> rest = options.rules;
     if (std::erase_if(rest, [&](const KeyRule& r) { return side->has(r); }) == options.rules.size()) continue;
-    if (side->is_mapped()) {
-      keep_made(*side, rest);
-    } else {
-      const SelectOptions all = with_globs(options);
-      side->rules = all.rules;
-      side->selected.selection = select_on(*side, all);
-    }
+    if (side->is_mapped()) keep_made(*side, rest);
+    else side->select(options);
   }
   return unmatched;
 }
@@ -285,8 +269,8 @@ void diff(const DiffRequest& request, World& world, DiffResult& result) {
   const uint64_t begin = world.io.now_ns();
   DiffSide side_a, side_b;
   Ready ready_a, ready_b;
+  const uint64_t cap_a = begin_reading(request.a, world), cap_b = begin_reading(request.b, world);
   with_unknown_needs([&] {
-    const uint64_t cap_a = begin_reading(request.a, world), cap_b = begin_reading(request.b, world);
     side_a = open_side(request.a, cap_a, world, result.a);
     side_b = open_side(request.b, cap_b, world, result.b);
     const SelectOptions select = meant_on(request.select, side_a, side_b);

@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "catalog/structure.h"
-#include "maps/keys.h"
+#include "maps/names.h"
+#include "select/globs.h"
 
 namespace dcp {
 namespace {
@@ -70,7 +71,19 @@ Selection select_whole_objects(const Catalog& catalog, SelectOptions options) {
   options.rules = std::move(rules);
   Selection selection = select_keys(catalog, options);
   std::erase_if(selection.unmatched, [&](const UnmatchedRule& rule) { return reaching.contains(rule); });
+  if (selection.entries.empty() && !catalog.order.empty()) selection.unmatched.clear();  // that says more
   return selection;
+}
+
+// An exact key that only the other side has matches nothing here. Written as a glob that means itself.
+SelectOptions with_globs(SelectOptions options) {
+  for (KeyRule& r : options.rules) {
+    if (r.kind != KeyRule::Kind::kKey) continue;
+    std::string glob;
+    for (const char c : r.text) glob += (std::string_view("*?[]\\").find(c) == std::string_view::npos ? "" : "\\") + std::string(1, c);
+    r = {.kind = KeyRule::Kind::kInclude, .text = std::move(glob)};
+  }
+  return options;
 }
 
 RenameRule without_prefix(const std::string& prefix) {
@@ -135,14 +148,27 @@ Selection select_on(const DiffSide& side, SelectOptions options) {
   const Catalog& catalog = side.catalog();
   options.may_lack = true;
   Selection selection = select_whole_objects(catalog, options);
+  std::optional<Problem> missing;
+  if (selection.lacks && selection.lacks->id == ProblemId::key_missing) {
+    missing = std::move(selection.lacks);
+    options = with_globs(std::move(options));
+    selection = select_whole_objects(catalog, options);
+  }
   const std::string prefix = options.root + ".";
   const auto lies_under = [&](std::string_view key) { return key.starts_with(prefix); };
-  if (options.root.empty() || !selection.root.empty() || !any_key(catalog, lies_under)) return selection;
-  options.root.clear();
-  options.renames.insert(options.renames.begin(), without_prefix(prefix));
-  selection = select_whole_objects(catalog, options);
-  std::erase_if(selection.entries, [&](const Entry& e) { return !lies_under(catalog.key(e.ref)); });
+  if (!options.root.empty() && selection.root.empty() && any_key(catalog, lies_under)) {
+    options.root.clear();
+    options.renames.insert(options.renames.begin(), without_prefix(prefix));
+    selection = select_whole_objects(catalog, options);
+    std::erase_if(selection.entries, [&](const Entry& e) { return !lies_under(catalog.key(e.ref)); });
+  }
+  if (missing) selection.lacks = std::move(missing);
   return selection;
+}
+
+void DiffSide::select(const SelectOptions& options) {
+  rules = options.rules;
+  selected.selection = select_on(*this, options);
 }
 
 void map_side(DiffSide& side, const SelectOptions& options, const MapRequest& request, World& world) {

@@ -20,6 +20,7 @@ struct DiffSide {
 
   const Catalog& catalog() const { return opened.catalog(); }
   bool is_mapped() const { return selected.map.has_value(); }
+  void select(const SelectOptions& options);  // see select_on()
   // Whether a key of its own, something in one of its objects, or a key that the map makes matches the rule.
   bool has(const KeyRule& rule) const;
   bool makes(const KeyRule& rule) const;

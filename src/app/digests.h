@@ -19,7 +19,8 @@ struct DigestWork {
   unsigned workers = 1;
 };
 
-// Reads and sums tensors without writing anything, in this process alone or on several ranks. The report lists what cannot be read. With several ranks, each does the units whose bytes it sees; rank 0 gathers digests and findings.
+// Reads and sums tensors without writing anything, in this process alone or on several ranks. The report lists what cannot be read. With several
+// ranks, each does the units whose bytes it sees; rank 0 gathers digests and findings.
 ExecuteReport run_digest_units(const DigestWork& work, DigestSink& sink, Progress& progress, World& world);
 
 // Covers the keys whose content was read completely; any other is already a finding.

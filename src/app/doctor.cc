@@ -4,11 +4,11 @@
 #include <iterator>
 
 #include "app/resources.h"
+#include "base/file_names.h"
 #include "base/sandbox.h"
 #include "base/stores.h"
 #include "base/workers.h"
-#include "base/working_names.h"
-#include "modules/kinds.h"
+#include "modules/loader.h"
 
 namespace dcp {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "app/world.h"
 #include "base/machine.h"
-#include "kernels/isa.h"
+#include "kernels/kernels.h"
 #include "modules/device.h"
 
 namespace dcp {

@@ -6,8 +6,8 @@
 #include "app/output.h"
 #include "app/resources.h"
 #include "base/checked.h"
+#include "base/file_names.h"
 #include "base/stores.h"
-#include "base/working_names.h"
 #include "files/metadata_swap.h"
 #include "files/output_free.h"
 #include "items/duplicates.h"
@@ -298,11 +298,37 @@ class Compactor {
   Compaction& c_;
 };
 
+// A step stays as old as it was, since its age decides whether it stays: whatever is newer afterwards gets the time of its newest file.
+class StepTimes {
+ public:
+  StepTimes(const std::string& path, Io& io) : io_(io), inside_(io, io.open_folder(path)), folder_ns_(io.facts(inside_.get()).modified_ns) {
+    for (const DirEntry& e : io.list(inside_.get()))
+      if (const auto facts = io.facts(inside_.get(), e.name)) newest_ns_ = std::max(newest_ns_, facts->modified_ns);
+  }
+  StepTimes(const StepTimes&) = delete;
+  StepTimes& operator=(const StepTimes&) = delete;
+  ~StepTimes() {
+    ignoring_errors([&] {
+      for (const DirEntry& e : io_.list(inside_.get()))
+        if (const auto facts = io_.facts(inside_.get(), e.name); facts && facts->modified_ns > newest_ns_)
+          io_.set_modified(inside_.get(), e.name, newest_ns_);
+      io_.set_modified(inside_.get(), ".", folder_ns_);
+    });
+  }
+
+ private:
+  Io& io_;
+  const OpenFile inside_;
+  const int64_t folder_ns_;
+  int64_t newest_ns_ = 0;
+};
+
 }  // namespace
 
 uint64_t freed_by_drop(const DropRequest& request, World& world) { return plan_for(request, world).freed; }
 
 uint64_t drop_state(const DropRequest& request, World& world) {
+  const StepTimes times(request.source.path, world.io);
   MetadataSwap swap(world.io, request.source.path, request.sync);
   check_model_sums({.source = request.source, .ranks = {}, .max_memory = request.memory_bytes, .threads = request.threads}, world);
   Compaction c = plan_for(request, world);

@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "inputs/open.h"

@@ -1,22 +1,29 @@
 #include "app/inspect.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 
 #include "app/model_config.h"
 #include "app/resources.h"
 #include "app/stages.h"
-#include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "items/idle_parameters.h"
-#include "items/subclasses.h"
 #include "items/unsafe.h"
 #include "items/values.h"
-#include "maps/selected.h"
+#include "maps/apply_map.h"
 
 namespace dcp {
+
+// What an optimizer keeps of each parameter comes last.
+static std::vector<KeyRef> shown_keys(const Selection& selection) {
+  std::vector<KeyRef> keys;
+  for (const Entry& e : selection.entries) keys.push_back(e.ref);
+  std::ranges::stable_partition(keys, [&](KeyRef key) { return !selection.state.is_optimizers(key); });
+  return keys;
+}
 
 void inspect(const InspectRequest& request, World& world, InspectResult& result) {
   const uint64_t cap = take_memory_cap(request.max_memory, world);
@@ -42,7 +49,6 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
       .workers = reading_workers(0, world, catalog.path), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
   add(find_idle_parameters(files, catalog, request.source.limits()));
-  result.values = small_values(files, catalog, request.source.limits());
   result.subclasses = subclasses(files, request.source.limits());
   part_errors(result.findings);
   result.unsafe = fold_unsafe(result.findings);
@@ -50,6 +56,9 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   if (const auto dtype = select.dtypes.dtype)
     select.dtypes.keeps_float32 = kept_by_family(request.map.config, {catalog.folder}, *dtype, world.store);
   result.selection = select_keys(catalog, select);
+  constexpr size_t kValues = 256;
+  result.values =
+      small_values(files, catalog, request.source.limits(), shown_keys(result.selection), request.all_values ? SIZE_MAX : kValues);
 }
 
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {

@@ -16,6 +16,7 @@ struct InspectRequest {
   SourceRequest source;
   uint64_t max_memory = 0;     // bytes
   bool look_into_all = false;  // examine every item's pickle, tensors too; else some, see items/unsafe.h
+  bool all_values = false;     // of all that is shown; else of the first few hundred, the trainer's before the optimizer's
   MapRequest map;              // if given, the answer is what it would make
   SelectOptions select;        // what is shown
 };
@@ -25,7 +26,7 @@ struct InspectResult {
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;        // see items/values.h
-  std::map<TensorId, std::string> subclasses;  // see items/subclasses.h
+  std::map<TensorId, std::string> subclasses;  // see items/values.h
   Selection selection;                         // of the catalog
   std::optional<MapAnswer> map;                // what it would make, and what is missing, without throwing
 

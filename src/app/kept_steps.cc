@@ -6,11 +6,11 @@
 
 #include "app/output.h"
 #include "app/verify.h"
+#include "base/file_names.h"
 #include "base/json.h"
 #include "base/sums.h"
-#include "base/working_names.h"
 #include "catalog/data_files.h"
-#include "format/json_walk.h"
+#include "format/json_text.h"
 
 namespace dcp {
 namespace {

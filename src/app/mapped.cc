@@ -7,7 +7,7 @@
 
 #include "app/digests.h"
 #include "app/stages.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "maps/builtin.h"
 #include "maps/derive.h"
 #include "plan/verify_plan.h"
@@ -62,7 +62,7 @@ void compare_ties(const MapAnswer& answer, const Source& source, unsigned worker
   Progress progress;
   const ExecuteReport executed =
       run_digest_units({plan.plan, {derived.catalog, derived.resolved, source.files}, workers}, sink, progress, world);
-  refuse_damage(executed.damage, world);
+  if (!executed.damage.empty()) throw Error(executed.damage.front());
   if (!world.leads()) return;
   std::map<std::string_view, std::optional<uint64_t>> digests;
   for (const VerifyPlan::Digest& d : plan.digests) digests[d.entry.key] = sink.digest(d.file);

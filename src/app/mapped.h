@@ -7,6 +7,7 @@
 
 #include "app/world.h"
 #include "items/resolve.h"
+#include "maps/apply_map.h"
 #include "maps/run_state.h"
 
 namespace dcp {
@@ -14,7 +15,7 @@ namespace dcp {
 struct MapAnswer {
   maps::ModelMap map;
   std::optional<maps::ModelMap> to;  // applied to the result of `map`
-  maps::Resolved made;               // sources are TensorIds
+  maps::Mapping made;                // sources are TensorIds
   std::optional<maps::RunState> run;
   std::vector<std::string> left_out;  // keys of the tensors in made.left_out
 

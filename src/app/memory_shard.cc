@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "kernels/kernels.h"
 

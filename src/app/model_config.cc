@@ -4,10 +4,11 @@
 #include <map>
 #include <optional>
 
-#include "base/working_names.h"
-#include "maps/against_config.h"
+#include "base/file_names.h"
+#include "maps/apply_map.h"
 #include "maps/builtin.h"
-#include "maps/config_shapes.h"
+#include "maps/config.h"
+#include "maps/published.h"
 #include "select/globs.h"
 
 namespace dcp {
@@ -64,7 +65,7 @@ std::optional<Problem> difference_from(const maps::Config& config, const Catalog
   std::vector<std::string_view> keys;
   for (const Entry& e : selection.entries) keys.push_back(e.key);
   const KnownKeys known(std::move(keys));
-  std::vector<maps::Source> sources;
+  std::vector<maps::MapSource> sources;
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = catalog.tensors[e.tensor()];

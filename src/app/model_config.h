@@ -7,7 +7,7 @@
 #include "catalog/catalog.h"
 #include "inputs/open.h"
 #include "maps/config.h"
-#include "maps/kept.h"
+#include "maps/published.h"
 #include "plan/expect.h"
 #include "select/select.h"
 
@@ -31,7 +31,8 @@ maps::KeepsFloat32 kept_by_family(const std::string& named, const std::vector<st
 // weights have shapes of their own.
 std::vector<Problem> differences_from_config(const Catalog& catalog, Store& store);
 
-// How large the tensors are that ranks have parts of: then it shows which of them each rank has whole. By the keys of the catalog. config.json is that of `configs` which knows the key first; those that are not there are passed over.
+// How large the tensors are that ranks have parts of: then it shows which of them each rank has whole. By the keys of the catalog. config.json is
+// that of `configs` which knows the key first; those that are not there are passed over.
 WholeShapes shapes_by_config(const Catalog& catalog, const std::vector<std::string>& configs, Store& store);
 // What a reference has under the final names.
 void add_shapes(const Catalog& catalog, const SelectOptions& select, const std::vector<Signature>& reference, WholeShapes& shapes);

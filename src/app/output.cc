@@ -6,12 +6,14 @@
 #include <optional>
 
 #include "app/resources.h"
+#include "base/file_names.h"
 #include "base/limits.h"
-#include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "files/file_set.h"
+#include "files/output_free.h"
 #include "format/safetensors.h"
 #include "inputs/safetensors.h"
+#include "maps/config.h"
 #include "plan/assets.h"
 
 namespace dcp {
@@ -72,19 +74,26 @@ void configure(std::vector<Asset>& assets, const AssetsRequest& request, World& 
   });
 }
 
+// Throws no_such_path, no_assets.
+std::vector<std::string> asset_names(const std::string& folder, Store& store) {
+  const std::optional<FileFacts> facts = store.facts(folder);
+  if (!facts) fail(ProblemId::no_such_path, {.path = folder});
+  if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = folder}, "a file", "a folder");
+  std::vector<std::string> names;
+  for (const DirEntry& e : store.list(folder))
+    if (e.kind == FileKind::kRegular && is_asset(e.name)) names.push_back(e.name);
+  if (names.empty()) fail(ProblemId::no_assets, {.path = folder});
+  return names;
+}
+
 // Adds the assets (plan/assets.h) of a folder to the plan of a folder. Throws no_such_path, no_assets, over_limit, map_config.
 void copy_assets(const AssetsRequest& request, World& world, Plan& plan) {
-  const std::string& dir = request.folder;
-  const std::optional<FileFacts> facts = world.store.facts(dir);
-  if (!facts) fail(ProblemId::no_such_path, {.path = dir});
-  if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = dir}, "a file", "a folder");
   std::vector<Asset> assets;
-  for (const DirEntry& e : world.store.list(dir)) {
-    if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
-    const std::vector<std::byte> bytes = read_file_beneath(world.store, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
-    assets.push_back({e.name, std::string(as_text(bytes))});
+  for (const std::string& name : asset_names(request.folder, world.store)) {
+    const std::vector<std::byte> bytes =
+        read_file_beneath(world.store, request.folder, name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
+    assets.push_back({name, std::string(as_text(bytes))});
   }
-  if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
   configure(assets, request, world);
   for (const Asset& a : assets) world.events.verbose("copies " + escaped(a.name));
   add_assets(plan, std::move(assets));
@@ -115,6 +124,33 @@ Plan same_folder(const OutputRequest& request, const UnitOptions& units, const S
 }
 
 }  // namespace
+
+void check_publishable(const Publishing& paths, World& world) {
+  std::vector<Problem> missing;
+  const auto look = [&](const auto& check) {
+    try {
+      check();
+    } catch (const Error& e) {
+      missing.push_back(e.problem());
+    }
+  };
+  look([&] {
+    if (!world.store.facts(paths.source)) fail(ProblemId::no_such_path, {.path = paths.source});
+  });
+  look([&] {
+    const std::vector<std::string> names = asset_names(paths.assets, world.store);
+    const auto has = [&](std::string_view begin) {
+      return std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(begin); });
+    };
+    std::string lacks = has("config.json") ? "" : "config.json";
+    if (!has("tokenizer") && !has("vocab")) lacks += (lacks.empty() ? "" : " and ") + std::string("a tokenizer");
+    if (!lacks.empty())
+      world.events.warn("warning: " + escaped(paths.assets) + " lacks " + lacks + ", without which the model does not load");
+  });
+  look([&] { check_output_free(world.io, paths.output, true, paths.replace); });
+  for (size_t i = 0; i + 1 < missing.size(); ++i) world.events.warn(world.events.line_of(missing[i]));
+  if (!missing.empty()) throw Error(std::move(missing.back()));
+}
 
 OutputForm form_of(const OutputRequest& request) {
   if (!request.is_folder() || request.kind == OutputRequest::Kind::kShards) {
@@ -158,6 +194,7 @@ Plan plan_output(const OutputRequest& request, const OutputLayout& given, const 
   if (request.kind == Form::kTorch) return plan_torch(source, selection, layout);
   if (request.kind == Form::kNpy || request.kind == Form::kRaw)
     return plan_arrays(source, selection, request.kind == Form::kNpy ? ArrayForm::kNpy : ArrayForm::kRaw, given.units);
+  if (request.kind == Form::kNpz) return plan_npz(source, selection, given.units);
   layout.max_shard_bytes = request.max_shard_bytes;
   layout.file_of = given.file_of;
   layout.file_of_path = request.like_index;

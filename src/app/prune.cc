@@ -8,8 +8,8 @@
 #include "app/edit.h"
 #include "app/kept_steps.h"
 #include "app/resources.h"
+#include "base/file_names.h"
 #include "base/stores.h"
-#include "base/working_names.h"
 #include "files/claim.h"
 #include "files/remove_checkpoint.h"
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/quantity.h"
-#include "base/serial_queue.h"
 #include "base/sums.h"
-#include "modules/kinds.h"
+#include "base/text.h"
+#include "base/workers.h"
+#include "modules/loader.h"
 #include "ranks/wire.h"
 
 namespace dcp {

@@ -8,8 +8,8 @@
 
 #include "base/limits.h"
 #include "base/store.h"
-#include "maps/resolve.h"
-#include "plan/torch_needed.h"
+#include "maps/apply_map.h"
+#include "plan/torch_target.h"
 #include "ranks/launcher.h"
 
 namespace dcp {
@@ -23,6 +23,7 @@ struct SourceRequest {
   std::vector<std::string> replicated;
   bool follow_links = false;
   bool itself = false;                 // not the only checkpoint below it, either
+  bool show_rest = false;              // see OpenOptions
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
 
   // `memory_bytes`: cap for reading the metadata.
@@ -75,6 +76,7 @@ struct OutputRequest {
     kTorch,        // one torch.save file
     kSafetensors,  // one file
     kNpy,          // one tensor, as numpy reads it
+    kNpz,          // tensors, as numpy reads them
     kRaw,          // one tensor: its elements, row-major and little-endian
     kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
     kDcp,          // a DCP folder, laid out as `layout` says

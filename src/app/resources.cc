@@ -10,7 +10,7 @@
 #include "base/heap.h"
 #include "base/limits.h"
 #include "base/machine.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/data_files.h"
 #include "catalog/placements.h"
 #include "exec/execute.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/problem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -25,7 +25,7 @@ class Judge {
       if (why.empty() && p.step == s) why = "'" + escaped(p.name) + "' leads to it";
     if (why.empty()) why = narrowed(step);
     if (!why.empty()) return {Fate::kKeep, std::move(why), counts(step)};
-    if (step.state != StepState::kComplete) return {Fate::kDelete, what_is_left(step)};
+    if (step.state != StepState::kComplete) return {Fate::kDelete, std::string(word_of(step))};
     if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
     if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
     if (!step.parts.empty() || !traits_of(step.kind).drops_state) return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
@@ -35,14 +35,14 @@ class Judge {
  private:
   std::string why_kept(const StepFacts& step) const {
     switch (step.state) {
-      case StepState::kLocked: return "a dcpctl is writing it";
-      case StepState::kUnclear: return "it cannot be judged";
-      case StepState::kUnmarked: return "it lacks the mark of a complete save";
+      case StepState::kLocked: return "unfinished: a dcpctl is writing it";
+      case StepState::kUnclear: return std::string(word_of(step)) + ", and cannot be judged";
+      case StepState::kUnmarked: return "unfinished: it lacks the mark that an older step has";
       case StepState::kDamaged: return "damaged: it does not count";
       case StepState::kBroken:
       case StepState::kUnfinished:
-        if (!rules_.partial) return what_is_left(step);
-        if (age_of(step) < rules_.grace_ns) return what_is_left(step) + ", and changed just now";
+        if (!rules_.partial) return std::string(word_of(step));
+        if (age_of(step) < rules_.grace_ns) return std::string(word_of(step)) + ", and changed just now";
         if (step.state == StepState::kUnfinished) return {};  // its number is not yet that of a step
         break;
       case StepState::kComplete:
@@ -64,10 +64,6 @@ class Judge {
   std::string narrowed(const StepFacts& step) const {
     if (rules_.older_than_ns && age_of(step) < *rules_.older_than_ns) return "not that old";
     return step.not_alone;
-  }
-
-  static std::string what_is_left(const StepFacts& step) {
-    return step.state == StepState::kUnfinished ? "an unfinished save" : "incomplete";
   }
 
   static std::string newest_text(StepContent content) {

@@ -5,8 +5,7 @@
 #include <filesystem>
 
 #include "app/resources.h"
-#include "base/step_names.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "files/remove_checkpoint.h"
@@ -204,21 +203,20 @@ class PointerReader {
 
  private:
   std::optional<RunPointer> link(const std::string& folder, const DirEntry& e) const {
-    RunPointer p{.name = e.name, .is_link = true};
+    RunPointer p{.name = e.name, .is_link = true, .is_latest = is_latest_name(e.name)};
     const std::optional<FileFacts> target = store_.facts(folder + "/" + e.name);
     if (target) {
       const auto step = std::ranges::find(survey_.steps, target->id, &StepFacts::id);
       if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
     }
-    const bool is_latest = is_latest_name(e.name);
-    if (!p.step && !is_latest) return std::nullopt;  // a link to something else
-    p.wrong = !target ? "leads nowhere" : !p.step ? "leads to no step of the run" : wrong_step(*p.step, is_latest);
+    if (!p.step && !p.is_latest) return std::nullopt;  // a link to something else
+    p.wrong = !target ? "leads nowhere" : !p.step ? "leads to no step of the run" : wrong_step(p);
     return p;
   }
 
   std::optional<RunPointer> tracker(const std::string& folder, const DirEntry& e) const {
     constexpr uint64_t kMax = 4096;
-    RunPointer p{.name = e.name};
+    RunPointer p{.name = e.name, .is_latest = true};
     try {
       p.says = as_text(read_file_beneath(store_, folder, e.name, FollowLinks::kCacheOnly, kMax));
     } catch (const Error& error) {
@@ -234,15 +232,16 @@ class PointerReader {
           std::ranges::find_if(survey_.steps, [&](const StepFacts& s) { return s.number == *number && s.state != StepState::kUnfinished; });
     if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
     if (!p.step && !number) return std::nullopt;  // Megatron's "release", or a file of another kind
-    p.wrong = p.step ? wrong_step(*p.step, true) : "names a step that is not there";
+    p.wrong = p.step ? wrong_step(p) : "says '" + escaped(p.says) + "', which is not there";
     return p;
   }
 
-  std::string wrong_step(size_t step, bool is_latest) const {
-    const StepFacts& s = survey_.steps[step];
-    if (s.state != StepState::kComplete) return "step " + std::to_string(s.number) + " is not complete";
-    if (!is_latest || s.number >= survey_.steps[*newest_].number) return {};
-    return "the newest complete step is " + std::to_string(survey_.steps[*newest_].number);
+  std::string wrong_step(const RunPointer& p) const {
+    const StepFacts& s = survey_.steps[*p.step];
+    const std::string points = "points to " + escaped(s.name), word(word_of(s));
+    if (s.state != StepState::kComplete) return points + ", which " + (word == "cannot be read" ? "" : "is ") + word;
+    if (!p.is_latest || s.number >= survey_.steps[*newest_].number) return {};
+    return points + ", though " + escaped(survey_.steps[*newest_].name) + " is newer";
   }
 
   Store& store_;
@@ -272,6 +271,17 @@ std::vector<std::string> folders_from(const std::string& given, std::string fold
 
 }  // namespace
 
+std::string_view word_of(const Problem& fault) {
+  if (fault.id == ProblemId::not_checkpoint || fault.id == ProblemId::unfinished_save) return "unfinished";
+  return class_of(fault.id) == ProblemClass::kMachine ? "cannot be read" : "damaged";
+}
+
+std::string_view word_of(const StepFacts& step) {
+  if (step.state == StepState::kComplete) return "complete";
+  if (step.state == StepState::kLocked || step.state == StepState::kUnfinished || step.state == StepState::kUnmarked) return "unfinished";
+  return step.fault ? word_of(*step.fault) : "damaged";
+}
+
 std::optional<size_t> RunSurvey::newest(std::optional<StepContent> content) const {
   for (size_t s = steps.size(); s-- > 0;)
     if (steps[s].state == StepState::kComplete && (!content || steps[s].content == *content)) return s;
@@ -291,6 +301,13 @@ RunSurvey survey_run(const SurveyRequest& request, World& world) {
     for (const DirEntry& e : world.store.list(folder))
       if (auto pointer = reader.read(folder, e)) survey.pointers.push_back(std::move(*pointer));
   return survey;
+}
+
+std::vector<Step> steps_of_run(Store& store, const std::string& given, const std::string& pattern) {
+  const std::string path = without_trailing_slashes(given);
+  const std::optional<FileFacts> facts = store.facts(path);
+  if (!facts || facts->kind != FileKind::kDirectory || is_checkpoint_folder(store, path) || !parts_of(store, path).empty()) return {};
+  return find_run(store, path, pattern).steps;
 }
 
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,

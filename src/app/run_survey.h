@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/world.h"
-#include "inputs/open.h"
+#include "inputs/run.h"
 
 namespace dcp {
 
@@ -48,11 +48,17 @@ struct StepFacts {
   std::string not_alone;                // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
 };
 
+// What every command calls it: "complete", "unfinished" (its save did not end), "damaged", "cannot be read".
+std::string_view word_of(const StepFacts& step);
+// Of a checkpoint with this fault.
+std::string_view word_of(const Problem& fault);
+
 // `latest -> step-100`, latest_checkpointed_iteration.txt.
 struct RunPointer {
   std::string name;
   bool is_link = false;
   std::string says;            // of a file
+  bool is_latest = false;      // it is to lead to the newest step
   std::optional<size_t> step;  // in steps
   std::string wrong;           // what is wrong with it; "": nothing
 };
@@ -77,6 +83,9 @@ struct SurveyRequest {
 
 // Throws no_such_path; not_checkpoint where the path is a file, or a checkpoint itself.
 RunSurvey survey_run(const SurveyRequest& request, World& world);
+
+// The steps of a run, unopened; none where the path is a checkpoint, holds the parts of one, or has no steps.
+std::vector<Step> steps_of_run(Store& store, const std::string& path, const std::string& pattern);
 
 // The newest complete step with this content and a number greater than `after`; does not look at older steps.
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,

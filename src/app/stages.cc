@@ -6,14 +6,14 @@
 #include "app/model_config.h"
 #include "app/ranked_run.h"
 #include "app/resources.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "inputs/run.h"
 #include "items/duplicates.h"
-#include "maps/derive_objects.h"
-#include "maps/selected.h"
+#include "maps/apply_map.h"
+#include "maps/run_state.h"
 #include "plan/layout.h"
 
 namespace dcp {
@@ -25,7 +25,8 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
                       .prefer_rank = request.prefer_rank,
                       .shards_on_dim = request.shards_on_dim,
                       .replicated = request.replicated,
-                      .whole_shapes = {}};
+                      .whole_shapes = {},
+                      .show_rest = request.show_rest};
   std::string path = request.path;
   if (!request.step.empty()) {
     std::vector<Step> broken;

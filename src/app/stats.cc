@@ -7,6 +7,7 @@
 #include "catalog/structure.h"
 #include "exec/execute.h"
 #include "plan/layout.h"
+#include "select/globs.h"
 
 namespace dcp {
 namespace {

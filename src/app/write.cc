@@ -6,12 +6,11 @@
 #include "app/model_config.h"
 #include "app/ranked_run.h"
 #include "app/resources.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/state_dict.h"
 #include "catalog/structure.h"
 #include "exec/read_back.h"
 #include "files/file_set.h"
-#include "files/output_free.h"
 #include "pickle/graph.h"
 #include "ranks/blocks.h"
 

@@ -9,6 +9,7 @@
 #include "app/expect.h"
 #include "app/output.h"
 #include "app/stages.h"
+#include "files/output_free.h"
 
 namespace dcp {
 

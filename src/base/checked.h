@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -10,7 +11,7 @@
 
 namespace dcp {
 
-// nullopt on overflow.
+// Returns nullopt on overflow.
 template <class T>
 constexpr std::optional<T> checked_add(T a, T b) {
   T r{};
@@ -22,9 +23,15 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional<T>(r);
 }
 
-// a + b, a * b; throws number_overflow naming `place`.
-uint64_t add_or_fail(uint64_t a, uint64_t b, const Place& place);
-uint64_t mul_or_fail(uint64_t a, uint64_t b, const Place& place);
+// a + b and a * b; they throw number_overflow at `place`.
+inline uint64_t add_or_fail(uint64_t a, uint64_t b, const Place& place) {
+  if (const auto sum = checked_add(a, b)) return *sum;
+  fail(ProblemId::number_overflow, place, std::to_string(a) + " + " + std::to_string(b));
+}
+inline uint64_t mul_or_fail(uint64_t a, uint64_t b, const Place& place) {
+  if (const auto product = checked_mul(a, b)) return *product;
+  fail(ProblemId::number_overflow, place, std::to_string(a) + " * " + std::to_string(b));
+}
 
 // Narrowing that must not lose a bit. Throws `internal`: callers have checked file-given numbers against limits before.
 template <class To, class From>

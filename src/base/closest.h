@@ -11,7 +11,7 @@ namespace dcp {
 // The number of edits between two words: insert, delete, replace, swap neighbours.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// Of the names that it is given, keeps the one that `word` is a typo of: at most one edit per three characters.
+// Finds, among the names offered, the closest one that `word` could be a typo of: at most one edit per three characters.
 class Closest {
  public:
   explicit Closest(std::string_view word);

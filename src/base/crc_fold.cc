@@ -1,10 +1,8 @@
-// Functions for one kind of processor each, chosen at run time. Attributes of functions rather than flags of the compiler: inline functions
-// of headers stay what they are everywhere.
 #include "base/crc_fold.h"
 
 #include <algorithm>
 
-#include "base/x86.h"
+#include "base/machine.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,6 +12,10 @@
 #endif
 
 namespace dcp {
+
+// Each function is for one kind of processor and is chosen at run time. The instruction set is an attribute of the function, not a compiler
+// flag: a flag would also compile the inline functions of headers for that processor.
+
 namespace {
 
 size_t fold_nothing(const FoldKeys&, Bytes, std::byte*) { return 0; }
@@ -33,7 +35,7 @@ DCPCTL_STEP_FOR("pclmul,sse4.1") __m128i both(const FoldKey& k) {
   return _mm_set_epi64x(static_cast<int64_t>(k.hi), static_cast<int64_t>(k.lo));
 }
 
-// Goes on from the 16 bytes in `r`, as far as whole ones follow at `p`.
+// Continues from the 16 bytes in `r` over all whole blocks of 16 bytes at `p`.
 DCPCTL_STEP_FOR("pclmul,sse4.1") size_t finish(const FoldKeys& keys, __m128i r, const std::byte* p, Bytes bytes, std::byte* out) {
   const std::byte* const end = bytes.data() + bytes.size();
   const __m128i near = both(keys.by_16);

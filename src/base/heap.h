@@ -31,7 +31,7 @@ class Heap {
     if (used_.load(std::memory_order_relaxed) > max - static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 4)))
       throw HeapCapReached();
   }
-  // Counts bytes taken or given back. Each thread counts in lots of kLot: a single shared counter would be contended.
+  // Counts bytes taken or given back. Each thread counts by itself until it has kLot bytes: a single shared counter would be contended.
   static void count(int64_t bytes) noexcept {
     balance_ += bytes;
     if (balance_ > kLot || balance_ < -kLot) {

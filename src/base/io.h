@@ -1,5 +1,5 @@
-// The operating system as an interface, passed by reference from main: faults, power loss and short reads are tested through it. It adds to
-// what reading needs (Store) open folders, and everything that creates, writes, renames, removes and locks.
+// The operating system as an interface that main passes by reference, so that tests can inject faults, power loss and short reads. It adds
+// open folders to Store, and everything that creates, writes, renames, removes and locks.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace dcp {
 
 enum class Replace : uint8_t { kNo, kYes };  // rename onto an existing name
 
-// What is possible in the folder of an output.
+// What the file system of an output's folder can do.
 struct WriteCapabilities {
   bool replaces_atomically = true;  // a rename onto an existing name leaves no moment without the file
   bool writes_anywhere = true;      // at any offset, in any order
-  bool reserves = true;             // allocate() promises the space
+  bool reserves = true;             // allocate() reserves the space
   bool keeps_ids = true;            // a file has the same id after a rename, and on another host
 };
 
@@ -27,8 +27,8 @@ class Io : public Store {
   using Store::facts, Store::list;
 
   // --- folders
-  // Files are created, renamed and removed by a name (without '/') in an open folder: in that very folder, whatever its path
-  // leads to by then. No link is followed there.
+  // Files are created, renamed and removed by name (without '/') in an open folder, so it does not matter where the folder's path leads by
+  // then. Links are not followed.
   virtual Handle open_folder(const std::string& path) = 0;  // one the user named, links followed; "" is the working folder
   virtual std::optional<Handle> open_folder(Handle folder, const std::string& name) = 0;  // nullopt: there is no folder of this name
   virtual std::optional<FileFacts> facts(Handle folder, const std::string& name) = 0;     // nullopt: there is none; kOther: a link
@@ -38,40 +38,42 @@ class Io : public Store {
   virtual void check_writable(const std::string& folder) = 0;
 
   // --- writing
-  // For reading and writing. A file that exists is never cut: allocate() does that, once the lock is held.
+  // Both open for reading and writing. Neither truncates an existing file: allocate() does, once the lock is held.
   virtual Handle create(Handle folder, const std::string& name) = 0;                     // output_exists if it exists
   virtual std::optional<Handle> open_write(Handle folder, const std::string& name) = 0;  // nullopt: there is none
   virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;                   // one pwrite; may be short; write_all below loops
   // The same for bytes that will be synced and not read soon: where the system can, they go to the medium at once and then leave the page
   // cache.
   virtual size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) { return write(file, offset, bytes); }
-  // Gives the file its final size and its space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
-  // Afterwards write_capabilities of the folder says whether the space is promised.
+  // Gives the file its final size and reserves the space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
+  // Afterwards write_capabilities of the folder says whether the space is reserved.
   virtual void allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
   virtual void sync_folder(Handle folder) = 0;
   virtual void drop_cache(Handle) {}                                     // a hint: synced bytes are read from the medium next time
   virtual void make_folder(Handle folder, const std::string& name) = 0;  // output_exists if it exists
-  // Takes a folder's permissions from all but its owner and gives what they were, for set_permissions. nullopt: not possible here.
+  // Restricts a folder to its owner and returns its previous permissions, for set_permissions. nullopt: not possible here.
   virtual std::optional<uint32_t> make_private(Handle /*folder*/) { return std::nullopt; }
   virtual void set_permissions(Handle /*folder*/, uint32_t /*permissions*/) {}  // io_create
   virtual void rename(Handle folder, const std::string& from, const std::string& to,
                       Replace replace) = 0;  // kNo: output_exists if `to` exists
-  // Adds a name to an open file, whatever became of its other names. output_exists if the name exists; false: not possible here.
+  // Adds a name to an open file, even if its other names are gone. Throws output_exists if the name exists. False: not possible here.
   virtual bool link(Handle file, Handle folder, const std::string& name) = 0;
   // Makes the empty file `to` a clone of `from`: the two share blocks until one of them is written to. False: not possible here.
   virtual bool clone(Handle /*from*/, Handle /*to*/) { return false; }
   virtual void remove_file(Handle folder, const std::string& name) = 0;    // absent is fine
   virtual void remove_folder(Handle folder, const std::string& name) = 0;  // empty folders only; absent is fine
-  // Exclusive, for the life of the handle; false: held by another process. True where the file system has no locks.
+  // Takes an exclusive lock for the life of the handle. False: another process holds it. True where the file system has no locks.
   virtual bool try_lock(Handle file) = 0;
   virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // for an ordinary user; nullopt: unknown
   virtual uint64_t now_ns() = 0;                                              // monotonic
+  // When a file in the folder, or the folder itself (as "."), was modified, since the epoch. Does nothing where it cannot be said.
+  virtual void set_modified(Handle /*folder*/, const std::string& /*name*/, int64_t /*ns*/) {}
 };
 
 std::unique_ptr<Io> make_posix_io();
 
-// A name, and the folder that has it.
+// A name, and the folder that it is in.
 struct NameIn {
   OpenFile folder;
   std::string name;

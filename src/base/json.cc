@@ -5,15 +5,15 @@
 #include <cmath>
 #include <utility>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace dcp {
 namespace {
 
-constexpr size_t kBlockBytes = 64 * 1024;  // what one call of `out` gets, about
+constexpr size_t kBlockBytes = 64 * 1024;  // about what one call of `out` gets
 
-// Nearly all of what is written: copied in runs.
+// Nearly all characters are plain, and runs of them are copied as they are.
 constexpr bool is_plain(char c) { return c >= 0x20 && c <= 0x7E && c != '"' && c != '\\'; }
 
 template <class Number>
@@ -26,7 +26,7 @@ std::string_view number_text(Number number, char (&space)[32]) {
 
 JsonWriter::JsonWriter(Out out, unsigned indent) : out_(std::move(out)), indent_(indent) {}
 
-// What comes before a key, an element or a closing bracket: the comma of the one before, and the line break.
+// Writes what comes before a key, an element or a closing bracket: the comma after the previous one, and the line break.
 void JsonWriter::separate() {
   if (std::exchange(after_key_, false) || levels_.empty()) return;
   char& level = levels_.back();
@@ -117,8 +117,8 @@ JsonWriter& JsonWriter::raw_value(std::string_view literal) {
   return *this;
 }
 
-// Beyond what JSON asks for, everything that acts on a terminal is escaped too: the reader of the JSON gets the same text back. All
-// of it lies below U+10000, so that four digits do.
+// Beyond what JSON asks for, everything that acts on a terminal is escaped too: the reader of the JSON gets the same text back. All of it
+// lies below U+10000, so four digits are enough.
 void JsonWriter::quoted(std::string_view raw) {
   buffer_ += '"';
   while (!raw.empty()) {

@@ -1,6 +1,6 @@
-// A streaming JSON writer: 10^6 chunks go out without being held. Text that is not valid UTF-8 is written with U+FFFD for each bad byte;
-// control characters and bidirectional overrides as \uNNNN, so that the output is safe on a terminal without losing anything. Infinities
-// and NaN become null. Calls must nest as JSON does; that is not checked.
+// A streaming JSON writer: 10^6 chunks are written without being held in memory. Text that is not valid UTF-8 is written with U+FFFD for
+// each bad byte; control characters and bidirectional overrides as \uNNNN, so that the output is safe on a terminal without losing
+// anything. Infinities and NaN become null. Calls must nest as JSON does; that is not checked.
 #pragma once
 
 #include <cstddef>

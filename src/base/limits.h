@@ -29,8 +29,8 @@ struct Limits {
   uint64_t json_bytes = 256 * kMiB;    // index and header JSON; safetensors' own cap is 100 MB
   uint64_t layout_bytes = 8 * kMiB;    // a layout file: a rule for each of 10^5 tensors
   uint64_t map_bytes = 1 * kMiB;       // a map file: some 40 lines in practice
-  uint64_t map_line_bytes = 4 * kKiB;  // one of its lines
-  uint64_t map_lines = 4096;           // of it
+  uint64_t map_line_bytes = 4 * kKiB;  // a line of a map file
+  uint64_t map_lines = 4096;           // lines of a map file
   uint64_t map_blocks = 1024;          // parts that a tensor of a line expands into
   uint64_t map_targets = 1u << 22;     // tensors that a map may produce, and tensors that it may look for: 46,000 for the largest model
   uint64_t map_pieces = 1u << 26;      // blocks and axes of all of them

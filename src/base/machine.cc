@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -24,8 +25,11 @@
 
 #include "base/limits.h"
 #include "base/posix_calls.h"
-#include "base/posix_facts.h"
 #include "base/problem.h"
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 namespace dcp {
 namespace {
@@ -42,7 +46,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// The process's group below the mount of one controller: "0::/a/b" is of version 2, "4:memory:/a/b" of version 1.
+// The process's control group below the mount of one controller: version 2 writes "0::/a/b", version 1 "4:memory:/a/b".
 struct Group {
   std::string mount, path;
 };
@@ -60,7 +64,7 @@ std::vector<Group> groups_of(std::string_view text, const std::string& mount, st
   return groups;
 }
 
-// Calls `look` with the group's folder and those above it. In a container the path may be the host's, so that only the mount itself is there.
+// Calls `look` with the group's folder and those above it. In a container the path may be the host's; then only the mount itself exists.
 template <class Look>
 void for_group_and_above(const Group& group, const Look& look) {
   for (std::string path = group.path == "/" ? "" : group.path;; path.resize(path.rfind('/'))) {
@@ -91,7 +95,7 @@ std::optional<uint64_t> limit_of(decltype(RLIMIT_NOFILE) what) {
 }
 
 unsigned usable_cores(unsigned cores) {
-  // The mask is as long as the kernel's, which is more than cpu_set_t on the largest machines.
+  // The mask must be as long as the kernel's, which is longer than cpu_set_t on the largest machines.
   for (size_t n = 1024; n <= (1u << 20); n *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(n), [](cpu_set_t* s) { CPU_FREE(s); });
     if (set && ::sched_getaffinity(0, CPU_ALLOC_SIZE(n), set.get()) == 0)
@@ -100,7 +104,7 @@ unsigned usable_cores(unsigned cores) {
   return cores;
 }
 
-// Of the last mount whose point leads to `path`.
+// The type of the innermost mount that holds `path`; of several at one point, the last one.
 std::string file_system_of(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
   if (!real) return "";
@@ -122,7 +126,7 @@ std::string file_system_of(const std::string& path) {
   return type;
 }
 
-// A file in the folder, with its name, until this is destroyed.
+// A file in the folder that is removed when this is destroyed.
 class Trial {
  public:
   Trial(int folder, const std::string& name) : folder_(folder), name_(name) {
@@ -148,7 +152,7 @@ void try_out(int folder, FolderFacts& facts) {
   const Trial one(folder, name), two(folder, name + "-2");
   const int error = one.error() != 0 ? one.error() : two.error();
   if (error != 0) {
-    facts.refusal = std::system_category().message(error);
+    facts.refusal = posix::reason_of(error);
     return;
   }
   const std::vector<char> block(64 * kKiB);
@@ -156,7 +160,7 @@ void try_out(int folder, FolderFacts& facts) {
   facts.reserves = retry([&] { return ::fallocate(one.get(), 0, 0, size); }) == 0;
   facts.passes_cache = retry([&] { return posix::pwrite_past_cache(one.get(), block.data(), block.size(), 0); }) == size;
   if (!facts.passes_cache && retry([&] { return ::pwrite(one.get(), block.data(), block.size(), 0); }) < 0)
-    facts.refusal = std::system_category().message(errno);
+    facts.refusal = posix::reason_of(errno);
   facts.reflinks = retry([&] { return ::ioctl(two.get(), FICLONE, one.get()); }) == 0;
   facts.locks = retry([&] { return ::flock(one.get(), LOCK_EX | LOCK_NB); }) == 0;
   const std::string linked = name + "-3";
@@ -216,6 +220,52 @@ FolderFacts probe_folder(const std::string& path) {
     facts.bytes = uint64_t{fs.f_blocks} * fs.f_frsize, facts.free_bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
   try_out(folder.get(), facts);
   return facts;
+}
+
+namespace {
+
+#ifdef __x86_64__
+struct Leaf {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+Leaf leaf(unsigned number) {
+  Leaf l;
+  __get_cpuid_count(number, 0, &l.a, &l.b, &l.c, &l.d);  // zeros if there is no such leaf
+  return l;
+}
+
+// The registers that the operating system saves (XCR0).
+uint32_t saved_registers() {
+  uint32_t low = 0, high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+constexpr bool all(uint32_t of, uint32_t bits) { return (of & bits) == bits; }
+constexpr uint32_t bit(int n) { return uint32_t{1} << n; }
+
+X86Features look_up() {
+  const Leaf one = leaf(1), seven = leaf(7), extended = leaf(0x80000001);
+  const uint32_t saved = all(one.c, bit(27)) ? saved_registers() : 0;  // OSXSAVE
+  const bool avx = all(saved, 0x06), avx512 = all(saved, 0xe6) && all(seven.b, bit(16));
+  X86Features f;
+  f.pclmul = all(one.c, bit(1) | bit(19));
+  f.vpclmul = f.pclmul && avx512 && all(seven.c, bit(10));
+  // FMA, MOVBE, AVX, F16C; BMI1, AVX2, BMI2; LZCNT
+  f.v3 = avx && all(one.c, bit(12) | bit(22) | bit(28) | bit(29)) && all(seven.b, bit(3) | bit(5) | bit(8)) && all(extended.c, bit(5));
+  f.v4 = f.v3 && avx512 && all(seven.b, bit(17) | bit(28) | bit(30) | bit(31));  // DQ, CD, BW, VL
+  return f;
+}
+#else
+X86Features look_up() { return {}; }
+#endif
+
+}  // namespace
+
+const X86Features& x86_features() {
+  static const X86Features features = look_up();
+  return features;
 }
 
 }  // namespace dcp

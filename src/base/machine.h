@@ -11,7 +11,7 @@ namespace dcp {
 // The lowest limit of the process's control group and the groups above it.
 struct MemoryLimit {
   uint64_t bytes = 0;
-  std::string file;  // that sets it
+  std::string file;  // which sets it
 };
 // `groups`: the text of /proc/self/cgroup; `mount`: where version 2 is mounted, and version 1 below it. nullopt: no limit is set.
 std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::string& mount);
@@ -28,7 +28,7 @@ struct MachineFacts {
 };
 MachineFacts machine_facts();
 
-// What a folder's file system can do. Found out with files of a few bytes, which are gone afterwards.
+// What a folder's file system can do. It is tried with files of a few bytes, which are removed afterwards.
 struct FolderFacts {
   std::string file_system;                    // "ext4"; "": not known
   std::optional<uint64_t> bytes, free_bytes;  // for an ordinary user; nullopt: it does not say
@@ -37,5 +37,18 @@ struct FolderFacts {
 };
 // Throws io_open where there is no such folder.
 FolderFacts probe_folder(const std::string& path);
+
+// Features of an x86-64 processor whose registers the operating system saves. They are read from CPUID: __builtin_cpu_supports needs a
+// runtime library that not every compiler has.
+
+struct X86Features {
+  bool pclmul = false;   // and SSE4.1
+  bool vpclmul = false;  // 64 bytes at once, and AVX-512F
+  bool v3 = false;       // x86-64-v3, as far as it is above v2
+  bool v4 = false;       // x86-64-v4
+};
+
+// Determined once. On other processors, all are false.
+const X86Features& x86_features();
 
 }  // namespace dcp

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <type_traits>
 
-// Goes after the struct, in its namespace; for private members, inside the class. Lists all members in order: with one too few or too many
-// the structured binding does not compile, so a new member cannot be forgotten.
+// Write it after the struct, in its namespace; for private members, inside the class. It lists all members in order: with one too few or
+// too many the structured binding does not compile, so a new member cannot be forgotten.
 #define DCP_MEMBERS(T, ...) DCP_MEMBERS_OF(, T, __VA_ARGS__)
 #define DCP_FRIEND_MEMBERS(T, ...) DCP_MEMBERS_OF(friend, T, __VA_ARGS__)
 
@@ -25,7 +25,7 @@ namespace dcp {
 template <class T>
 concept HasMembers = requires(T& x) { members(x); };
 
-// fn(member) for each, in order.
+// Calls fn(member) for each, in order.
 template <HasMembers T, class Fn>
 constexpr void for_each_member(T& x, const Fn& fn) {
   std::apply([&](auto&... each) { (fn(each), ...); }, members(x));

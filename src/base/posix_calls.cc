@@ -1,5 +1,6 @@
 #include "base/posix_calls.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -10,8 +11,10 @@
 #include <algorithm>
 #include <climits>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace dcp::posix {
@@ -24,7 +27,7 @@ int fail_with(int error) {
   return -1;
 }
 
-// The flag came with Linux 6.14, whose first releases had faults in it; 6.18 is the first with it that is cared for over years.
+// The flag came with Linux 6.14, where it was buggy at first; 6.18 is the first long-term release that has it.
 bool is_trusted_kernel() {
   static const bool trusted = [] {
     utsname system{};
@@ -35,8 +38,8 @@ bool is_trusted_kernel() {
   return trusted;
 }
 
-// One step of the walk: the folder `name` in `parent`. O_PATH with O_NOFOLLOW opens a link itself, so what was opened is looked at
-// afterwards and nothing can be swapped in between.
+// One step of the walk: the folder `name` in `parent`. O_PATH with O_NOFOLLOW opens a link itself, so the descriptor is checked after
+// opening, and nothing can be swapped in between.
 Fd open_folder(int parent, const std::string& name) {
   Fd folder(retry([&] { return ::openat(parent, name.c_str(), kFolderFlags); }));
   if (!folder) return folder;
@@ -57,7 +60,7 @@ std::optional<std::string> read_link(int folder, const std::string& name) {
 }
 
 // The Hugging Face cache keeps files as `blobs/HASH` and shows them as `snapshots/REVISION/NAME -> ../../blobs/HASH`, with one more `../`
-// for each folder in NAME. Nothing but that form is followed: `..` steps are not links, and `blobs` and HASH must not be links.
+// for each folder in NAME. No other form is followed: `..` steps are not links, and `blobs` and HASH must not be links.
 int open_cache_link(int folder, const std::string& name) {
   const std::optional<std::string> target = read_link(folder, name);
   if (!target) return fail_with(ELOOP);
@@ -112,8 +115,8 @@ bool is_in_group(gid_t group) {
   return ::getgroups(count, groups.data()) >= 0 && std::ranges::find(groups, group) != groups.end();
 }
 
-// link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links, get a
-// look before the rename: the lock of the output keeps out a concurrent dcpctl in between.
+// link(2) never replaces, so a file appears under its new name whole or not at all. For folders, and on file systems without hard links,
+// the target is checked before the rename: the output's lock keeps out a concurrent dcpctl in between.
 int rename_new_by_link(int folder, const std::string& from, const std::string& to) {
   struct stat status{};
   if (::fstatat(folder, from.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
@@ -126,8 +129,8 @@ int rename_new_by_link(int folder, const std::string& from, const std::string& t
   return ::renameat(folder, from.c_str(), folder, to.c_str());
 }
 
-// AT_EMPTY_PATH would say the same without /proc, to privileged processes only. (No string: once an output is complete, no memory is asked
-// for.)
+// AT_EMPTY_PATH would do the same without /proc, but for privileged processes only. The path is not a std::string, because nothing is
+// allocated once an output is complete.
 int link_open(int file, int folder, const std::string& name) {
   char self[32];
   std::snprintf(self, sizeof self, "/proc/self/fd/%d", file);
@@ -138,6 +141,71 @@ ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offse
   constexpr int kDontCache = 0x80;  // RWF_DONTCACHE, which older headers lack
   const iovec whole{.iov_base = const_cast<void*>(bytes), .iov_len = count};
   return is_trusted_kernel() ? ::pwritev2(file, &whole, 1, offset, kDontCache) : fail_with(EOPNOTSUPP);
+}
+
+namespace {
+
+bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
+FileKind kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return FileKind::kRegular;
+  return S_ISDIR(mode) ? FileKind::kDirectory : FileKind::kOther;
+}
+
+DirEntry entry_of(int folder, const struct dirent& entry) {
+  const std::string name = entry.d_name;
+  if (entry.d_type == DT_REG) return {name, FileKind::kRegular};
+  if (entry.d_type == DT_DIR) return {name, FileKind::kDirectory};
+  struct stat status{};  // a link, or a file system that does not say; a dangling link is kOther
+  const bool link = ::fstatat(folder, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+  const bool known = ::fstatat(folder, entry.d_name, &status, 0) == 0;
+  return {name, known ? kind_of(status.st_mode) : FileKind::kOther, link};
+}
+
+}  // namespace
+
+std::string reason_of(int error) {
+  std::string reason = std::system_category().message(error);
+  if (reason.size() > 1 && std::islower(static_cast<unsigned char>(reason[1])) != 0) reason[0] = static_cast<char>(std::tolower(reason[0]));
+  return reason;
+}
+
+void io_fail(ProblemId id, Place place, int error) {
+  fail(is_full(error) ? ProblemId::io_no_space : id, std::move(place), reason_of(error));
+}
+void io_fail(ProblemId id, const std::string& path, int error) { io_fail(id, Place{.path = path}, error); }
+
+const char* kind_text(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+FileFacts facts_of(const struct stat& status) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  return {.bytes = static_cast<uint64_t>(status.st_size),
+          .kind = kind_of(status.st_mode),
+          .modified_ns = int64_t{status.st_mtim.tv_sec} * kNsPerSecond + status.st_mtim.tv_nsec,
+          .id = {status.st_dev, status.st_ino},
+          .owner = status.st_uid,
+          .names = status.st_nlink};
+}
+
+std::vector<DirEntry> entries_of(Fd fd, const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
+  if (!dir) io_fail(ProblemId::io_list, folder, errno);
+  fd.release();  // the stream owns it now
+  std::vector<DirEntry> entries;
+  for (;;) {
+    errno = 0;  // the only way to tell the end from an error
+    const struct dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") entries.push_back(entry_of(::dirfd(dir.get()), *entry));
+  }
+  if (errno != 0) io_fail(ProblemId::io_list, folder, errno);
+  std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+  return entries;
 }
 
 }  // namespace dcp::posix

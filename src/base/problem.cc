@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace dcp {

@@ -57,7 +57,7 @@ struct Place {
 // "rank 2 at node7:29500", or the path.
 std::string who_or_where(const Place& place);
 
-// What would help, where the id alone does not say it. The renderer supplies the words (cmd/line/problem_words.def).
+// What would help, where the id alone does not imply it. The renderer supplies the words (cmd/line/problem_words.def).
 enum class Remedy : uint8_t {
   kOfId,
   kMoreMemory,             // Problem::enough_bytes of it
@@ -93,7 +93,7 @@ struct Problem {
   std::string expected{};  // may be empty
   std::string hint{};      // defaults to hint_of(id)
   std::string quote{};     // the line of a text that `place` points into
-  // Of the checkpoint, if there are several that it is about; `place` then has none.
+  // Keys of the checkpoint, if the problem is about several; `place` then has none.
   std::vector<std::string> keys{};
   // All names concerned; `got` has the first.
   std::vector<std::string> names{};
@@ -122,9 +122,10 @@ class Error : public std::exception {
   std::string line_;
 };
 
-// What happens to faults of single items: the first ends the command, or all are collected and the rest goes on (verify).
+// What happens to faults of single items: the first one ends the command, or all are collected while the rest goes on (verify).
 enum class Faults : uint8_t { kThrow, kCollect };
-// True for faults in the bytes that are read, or in reading them; other machine failures and signals end every command.
+// Whether kCollect may collect the problem: faults in the bytes that are read, or in reading them. Other machine failures and signals end
+// every command.
 bool can_be_collected(ProblemId id);
 
 // Adds findings to a list. The first of each kind are kept and the others counted: malicious metadata can cause one every few bytes.

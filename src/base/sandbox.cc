@@ -16,7 +16,7 @@
 namespace dcp {
 namespace {
 
-// What the headers of an older system lack. Numbers are the kernel's (include/uapi/linux/landlock.h of 6.12).
+// Constants that the headers of an older system lack. Numbers are the kernel's (include/uapi/linux/landlock.h of 6.12).
 constexpr uint64_t kRefer = 1ull << 13, kTruncate = 1ull << 14, kIoctlDevice = 1ull << 15;
 constexpr uint64_t kTcp = 3;     // bind, connect
 constexpr uint64_t kScopes = 3;  // abstract Unix sockets, signals
@@ -30,7 +30,7 @@ constexpr uint64_t kChange = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_
                              LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | kRefer | kTruncate;
 constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK |
                             LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM | kIoctlDevice;
-// What a rule about a file, and not a folder, may say.
+// The rights that a rule for a file may contain; the others apply to folders.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
 
 Ruleset known_to(int version) {
@@ -41,14 +41,12 @@ Ruleset known_to(int version) {
   return {.files = files, .network = version >= 4 ? kTcp : 0, .scopes = version >= 6 ? kScopes : 0};
 }
 
-[[noreturn]] void refuse(const std::string& path) {
-  fail(ProblemId::sandbox_failed, Place{.path = path}, std::system_category().message(errno));
-}
+[[noreturn]] void refuse(const std::string& path) { fail(ProblemId::sandbox_failed, Place{.path = path}, posix::reason_of(errno)); }
 
 void allow(int ruleset, const std::string& path, uint64_t access) {
-  if (access == 0) return;  // which the kernel takes for a mistake
+  if (access == 0) return;  // the kernel refuses an empty rule
   const posix::Fd at(posix::retry([&] { return ::open(path.c_str(), O_PATH | O_CLOEXEC); }));
-  if (!at) return;  // whoever needs it says that it is missing
+  if (!at) return;  // the code that needs it reports it missing
   struct stat status{};
   if (::fstat(at.get(), &status) != 0) refuse(path);
   if (!S_ISDIR(status.st_mode)) access &= kOfFiles;
@@ -73,7 +71,7 @@ bool enter_sandbox(const Sandbox& allowed) {
   if (!ruleset) refuse({});
   for (const std::string& path : allowed.read) allow(ruleset.get(), path, kRead & known.files);
   for (const std::string& path : allowed.write) allow(ruleset.get(), path, (kRead | kChange) & known.files);
-  // Without new privileges: what an unprivileged process must promise before it may confine itself.
+  // An unprivileged process must give up new privileges before it may confine itself.
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) refuse({});
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) refuse({});
   return true;

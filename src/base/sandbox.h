@@ -10,8 +10,8 @@
 
 namespace dcp {
 
-// What stays allowed. Each path covers itself and everything below it; paths that do not exist are skipped. Landlock has no exceptions: if
-// a folder is writable, everything in it is.
+// The rights that the process keeps. Each path covers itself and everything below it; paths that do not exist are skipped. Landlock has no
+// exceptions: if a folder is writable, everything in it is.
 struct Sandbox {
   std::vector<std::string> read;
   std::vector<std::string> write;  // folders: files and folders in them may be created, read, changed and removed
@@ -22,8 +22,8 @@ struct Sandbox {
 // 0: the kernel has no Landlock, or it is switched off.
 int landlock_version();
 
-// From then on no program can be started, and TCP and files can only be used as `allowed` says. False: the kernel has no
-// Landlock, or it is switched off. Throws sandbox_failed if the kernel has it and refuses.
+// Confines the process: no program can be started, and TCP and files can only be used as `allowed` says. False: the kernel has no Landlock,
+// or it is switched off. Throws sandbox_failed if the kernel has it and refuses.
 bool enter_sandbox(const Sandbox& allowed);
 
 }  // namespace dcp

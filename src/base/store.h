@@ -1,4 +1,4 @@
-// What checkpoints are read from, as an interface: a disk, an object store, memory. Nothing here assumes a disk: a folder is only a prefix of
+// The source of checkpoints, as an interface: a disk, an object store, memory. Nothing here assumes a disk: a folder is only a prefix of
 // names, without a handle, an owner or a number.
 //
 // Every failure is an Error of the io_* family with the path and the system's text. Handles are small integers owned by the store.
@@ -6,9 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,7 +33,7 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
-// A store that is not a disk knows the first two or three.
+// A store that is not a disk fills in only the first two or three.
 struct FileFacts {
   uint64_t bytes = 0;
   FileKind kind = FileKind::kOther;
@@ -99,5 +104,48 @@ void read_exact(Store& store, Handle file, uint64_t offset, MutableBytes buffer)
 // A whole file of at most `cap` bytes (else over_limit).
 std::vector<std::byte> read_file(Store& store, Handle file, uint64_t cap);
 std::vector<std::byte> read_file(Store& store, const std::string& path, uint64_t cap);
+
+// A bounded set of open files: checkpoints can have more files than a process may have descriptors.
+
+// Keyed by a number that the caller chooses. Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
+class RecentFiles {
+ public:
+  explicit RecentFiles(size_t max) : max_(max) {}
+  // The open file; if there is none, calls `opening` under the lock.
+  std::shared_ptr<const OpenFile> open(uint32_t file, const std::function<OpenFile()>& opening);
+  void close_all();
+
+ private:
+  size_t max_;
+  std::mutex mutex_;
+  std::list<std::pair<uint32_t, std::shared_ptr<const OpenFile>>> recent_;  // most recently used first
+  std::unordered_map<uint32_t, decltype(recent_)::iterator> by_file_;
+};
+
+// --- a base for a store that forwards to another one and overrides a few calls
+
+// Forwards the calls of Store, for a Store or a class derived from it.
+template <class Base>
+class ForwardsReads : public Base {
+ public:
+  explicit ForwardsReads(Base& inner) : inner_(inner) {}
+  using Base::facts, Base::list;
+  Handle open_read(const std::string& path) override { return inner_.open_read(path); }
+  std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override {
+    return inner_.open_beneath(root, name, links);
+  }
+  size_t read(Handle file, uint64_t offset, MutableBytes buffer) override { return inner_.read(file, offset, buffer); }
+  FileFacts facts(Handle file) override { return inner_.facts(file); }
+  std::optional<FileFacts> facts(const std::string& path) override { return inner_.facts(path); }
+  std::vector<DirEntry> list(const std::string& folder) override { return inner_.list(folder); }
+  void close(Handle file) override { inner_.close(file); }
+  std::string name_of(Handle file) override { return inner_.name_of(file); }
+  ReadCapabilities read_capabilities(const std::string& path) override { return inner_.read_capabilities(path); }
+
+ protected:
+  Base& inner_;
+};
+
+using StoreWrapper = ForwardsReads<Store>;
 
 }  // namespace dcp

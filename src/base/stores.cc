@@ -4,13 +4,13 @@
 #include <limits>
 #include <utility>
 
+#include "base/file_names.h"
 #include "base/problem.h"
-#include "base/working_names.h"
 
 namespace dcp {
 namespace {
 
-// As stores get it: only the slashes of the scheme are two.
+// The form in which stores get a path: no double slashes after the scheme's.
 std::string tidy(const std::string& path) {
   const size_t root = root_bytes(path);
   if (root < 2) return path;
@@ -94,7 +94,7 @@ ReadCapabilities Stores::read_capabilities(const std::string& path) { return of(
 
 void check_on_disk(Store& store, const std::string& path) {
   if (scheme_of(path).empty()) return;
-  store.read_capabilities(path);  // of no store: that comes first
+  store.read_capabilities(path);  // throws store_unknown, which takes precedence
   fail(ProblemId::store_read_only, {.path = path});
 }
 

@@ -10,13 +10,13 @@
 
 namespace dcp {
 
-// By the scheme of their paths. Made when the program starts, so a store connects when it is first asked.
+// Stores by the scheme of their paths. They are made when the program starts, so a store should not connect before its first call.
 using NamedStores = std::map<std::string, std::unique_ptr<Store>, std::less<>>;
-// Those that come with the program: the one place that lists them.
+// The stores that come with the program, listed in this one place.
 NamedStores known_stores();
 
-// Asks the store that a path belongs to. A store gets its paths whole, with scheme, and with single slashes after that. Every call with a path
-// throws store_unknown if no store has its scheme.
+// Passes each call to the store that a path belongs to. A store gets its paths whole, with scheme, and with single slashes after that.
+// Every call with a path throws store_unknown if no store has its scheme.
 class Stores final : public Store {
  public:
   explicit Stores(Store& disk, NamedStores named = known_stores());
@@ -32,7 +32,8 @@ class Stores final : public Store {
   ReadCapabilities read_capabilities(const std::string& path) override;
 
  private:
-  // A file of one of the stores. The disk's handles stay what they are, so that the disk takes them, too; others are below kNoHandle.
+  // A file of one of the stores. The disk's own handles are passed on unchanged, so that the disk accepts them too; others are below
+  // kNoHandle.
   struct At {
     Store& store;
     Handle handle;
@@ -43,10 +44,10 @@ class Stores final : public Store {
   Handle numbered(size_t number, Handle handle) const;
 
   NamedStores named_;
-  std::vector<Store*> stores_;  // the disk, then those named, in order
+  std::vector<Store*> stores_;  // the disk, then the named ones, in order
 };
 
-// Whatever is written goes to a disk. Throws store_read_only for a path of another store, store_unknown.
+// Outputs must be on a disk. Throws store_read_only for a path of another store, and store_unknown.
 void check_on_disk(Store& store, const std::string& path);
 
 }  // namespace dcp

@@ -1,8 +1,7 @@
 #include "base/sums.h"
 
-#include "base/crc_field.h"
 #include "base/crc_fold.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -14,7 +13,7 @@ W finish(W raw, uint64_t total_bytes) {
   return raw ^ Field::shift(kOnes, total_bytes) ^ kOnes;
 }
 
-// The folded bytes stand for all before them; tables do them, and the few that are left.
+// The folded bytes replace all bytes before them. Tables handle these, and the few bytes that are left.
 template <class Field>
 auto raw(Bytes bytes) {
   static constexpr FoldKeys kKeys = fold_keys<Field>();

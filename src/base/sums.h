@@ -2,7 +2,7 @@
 //
 // A CRC without its initial value and final inversion ("raw") is linear over GF(2): the raw CRC of a run is the XOR over its pieces of
 // `raw(piece) * x^(8 * bytes after the piece)`. The constants are put back once the whole length is known. So a sum is complete once all
-// bytes are added, whoever added them.
+// bytes are added, in any order and by any thread.
 //
 // CRC-32: the zip one (reflected 0xEDB88320). CRC-64: CRC-64/XZ (reflected 0xC96C5795D7870F42), for content digests.
 #pragma once
@@ -22,13 +22,13 @@ uint64_t crc64_raw(Bytes bytes);
 uint64_t crc64_shift(uint64_t raw, uint64_t bytes_after);
 uint64_t crc64_finish(uint64_t raw, uint64_t total_bytes);
 
-// The problem of a record whose CRC-32 is not the one that its writer stored.
+// The problem for a record whose CRC-32 is not the one that its writer stored.
 Problem crc_problem(Place place, uint64_t bytes, uint32_t got, uint32_t expected);
 
 inline uint32_t crc32(Bytes bytes) { return crc32_finish(crc32_raw(bytes), bytes.size()); }
 
-// The sum of one run of `total` bytes, `W` its register. Call add() from any thread, value() and added() once all have added: the caller to
-// whom add() returns the total is the last.
+// The sum of one run of bytes, with a register of type W. Any thread may call add(). Call value() and added() once all have added: the last
+// one is the caller for whom add() returns the run's total.
 template <class W, W (*kShift)(W, uint64_t), W (*kFinish)(W, uint64_t)>
 class CrcSum {
  public:

@@ -1,16 +1,67 @@
-// Small questions about text.
+// Numbers and names as people and programs write them.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace dcp {
 
-inline bool is_digits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+// Numbers as people read them.
 
-// Without blanks at both ends.
-inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r") {
-  const size_t begin = text.find_first_not_of(blanks);
-  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+std::string fixed(double value, int digits);
+std::string human_bytes(uint64_t bytes);                 // "1.5 MiB", "312 B"
+std::string grouped(uint64_t number);                    // "1,234,567"
+std::string counted(uint64_t number, const char* one);   // "1 key", "2,000 keys"
+std::string rate(uint64_t bytes, uint64_t ns);           // "3.21 GB/s"
+std::string gigabytes(double bytes_per_second);          // "26.10"
+std::string seconds(uint64_t ns);                        // "1.23 s"
+std::string duration(uint64_t ns);                       // "1.84 s", "310 ms", "12.3 us"
+std::string hex(uint64_t number, size_t digits);         // "00af": at least so many digits
+std::string shape_text(std::span<const int64_t> shape);  // "[4, 8]"
+// The first `max` names, escaped: "a, b and 7 more".
+std::string list_of(const std::vector<std::string>& names, size_t max = 8);
+
+// The order in which people read names: "x.2" before "x.10".
+
+// Compares numbers in texts by value. A total order.
+bool natural_less(std::string_view a, std::string_view b);
+
+struct NaturalLess {
+  bool operator()(std::string_view a, std::string_view b) const { return natural_less(a, b); }
+};
+
+// --- numbers in names and on command lines
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+// Nothing but digits, and no more of them than any counter has.
+constexpr bool is_number(std::string_view text) { return !text.empty() && text.size() < 20 && std::ranges::all_of(text, is_digit); }
+
+// Parses all of `text`; nullopt if it is not a number, or the number is too large.
+template <std::integral Number>
+std::optional<Number> decimal(std::string_view text) {
+  Number n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
+}
+
+// Formats a finite number as Python prints a float: the fewest digits that are read back as the same number, such as 0.0003 or 1e-05.
+template <std::floating_point Number>
+std::string python_float(Number number) {
+  char text[64];
+  char* end = std::to_chars(text, text + sizeof text, number, std::chars_format::scientific).ptr;
+  const char* const sign = std::find(text, end, 'e') + 1;
+  const int power = *decimal<int>(std::string_view(sign + 1, end));
+  if (power > (*sign == '-' ? 4 : 15)) return {text, end};
+  end = std::to_chars(text, text + sizeof text, number, std::chars_format::fixed).ptr;
+  const std::string fixed(text, end);
+  return fixed.find('.') == fixed.npos ? fixed + ".0" : fixed;
 }
 
 }  // namespace dcp

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -17,8 +18,8 @@
 namespace dcp {
 namespace {
 
-// Deals out ordinals and keeps the lowest failure. Under one lock, so that an ordinal once dealt always runs: every ordinal below a
-// failed one has then been dealt before it and is finished before anything is reported.
+// Deals out ordinals and keeps the lowest failure. One lock covers both, so an ordinal that was dealt always runs: all ordinals below a
+// failed one were dealt before it, and finish before anything is reported.
 class Dealer {
  public:
   Dealer(uint64_t count, const StopFlag& stop) : count_(count), stop_(stop) {}
@@ -69,7 +70,7 @@ void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop,
     try {
       for (unsigned worker = 1; worker < useful; ++worker) threads.emplace_back(work, worker);
     } catch (const std::system_error&) {
-      // The machine gives no more threads (a process limit of a login node): the work is done by those there are.
+      // No more threads can be started (login nodes limit processes): the ones that exist do the work.
     }
     work(0);
   }  // joins
@@ -102,6 +103,66 @@ Ticker::~Ticker() {
   }
   state_->wake.notify_all();
   state_->thread.join();
+}
+
+struct SerialQueue::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> jobs;
+  bool running = false, ending = false;
+  std::exception_ptr failure;
+  std::thread thread;
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return ending || !jobs.empty(); });
+      if (jobs.empty()) return;
+      const std::function<void()> job = std::move(jobs.front());
+      jobs.pop_front();
+      if (!failure) {
+        running = true;
+        lock.unlock();
+        std::exception_ptr thrown;
+        try {
+          job();
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+        lock.lock();
+        running = false;
+        if (thrown) failure = thrown;
+      }
+      changed.notify_all();
+    }
+  }
+};
+
+SerialQueue::SerialQueue() : state_(std::make_unique<State>()) {
+  state_->thread = std::thread([&s = *state_] { s.work(); });
+}
+
+SerialQueue::~SerialQueue() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+  }
+  state_->changed.notify_all();
+  state_->thread.join();
+}
+
+void SerialQueue::run(std::function<void()> job) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->jobs.push_back(std::move(job));
+  }
+  state_->changed.notify_all();
+}
+
+void SerialQueue::wait() {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->jobs.empty() && !state_->running; });
+  if (const std::exception_ptr failure = std::exchange(state_->failure, nullptr)) std::rethrow_exception(failure);
 }
 
 }  // namespace dcp

@@ -4,17 +4,21 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/checked.h"
-#include "catalog/provenance.h"
+#include "base/text.h"
+#include "format/dcp_metadata.h"
 
 namespace dcp {
 namespace {
 
-// The chunk of `tensor` at these offsets; of several one with elements, if there is one. The entry's own hint is right in what torch
-// writes, and one look tells. Where it is not, a search in the tensor's chunks, which are sorted.
+// The chunk of `tensor` at these offsets; of several, one with elements if possible. The entry's hint is right in what torch writes, and is
+// checked first. If it is wrong, the tensor's chunks, which are sorted, are searched.
 ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t hint) {
   const Tensor& t = catalog.tensors[tensor];
   const auto is_at = [&](uint32_t c) { return std::ranges::equal(catalog.box(t, c).offsets, offsets); };
@@ -28,13 +32,13 @@ ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t 
   return first < t.chunk_count && is_at(first) ? catalog.item_of(t, first) : kNone;
 }
 
-// The dicts and lists that paths make, by the rule that plan/tree has for an output. Only these get numbers, which few keys have to
-// themselves, and a key is looked up among them only where its own dict has such below it.
+// The dicts and lists that paths make, by the rule that plan/tree has for an output. Only dicts and lists get numbers, since there are far
+// fewer of them than keys, and a key is looked up among them only if its own dict contains any.
 class Nesting {
  public:
   explicit Nesting(const Catalog& catalog) : c_(catalog) {}
 
-  // The first key found whose place is not one thing.
+  // A key whose place is also a dict or list, or on whose path something is both; the first one found.
   std::optional<StringId> conflict(const std::vector<PathRange>& of_key) {
     std::vector<uint32_t> dir_of(of_key.size());
     for (StringId key = 0; key < of_key.size(); ++key) {
@@ -61,7 +65,7 @@ class Nesting {
   }
   static uint64_t code(PathElement e) { return e.is_position() ? ~e.list_position() : e.name_id(); }
 
-  // nullopt: something on the path is both a dict and a list. Paths follow one another that begin alike: only the rest is looked up.
+  // nullopt: something on the path is both a dict and a list. Consecutive paths mostly begin alike, so only the rest is looked up.
   std::optional<uint32_t> dir_above(std::span<const PathElement> path) {
     size_t i = 0;
     while (i < trail_.size() && i + 1 < path.size() && path[i] == trail_[i].first) ++i;
@@ -81,7 +85,7 @@ class Nesting {
   const Catalog& c_;
   PathElement itself_ = PathElement::name(0);
   std::vector<Dir> dirs_ = std::vector<Dir>(1);                // the first is the root
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;  // by dir and code; no hash, since positions are anybody's choice
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;  // by dir and code; not hashed, since an attacker can choose positions
   std::vector<std::pair<PathElement, uint32_t>> trail_;        // the elements of the last path that are dirs
 };
 
@@ -110,7 +114,7 @@ class Builder {
     findings_.add(make_finding(id, severity, std::move(place), std::move(got), std::move(expected)));
   }
 
-  // Names its place only where it fails: it is asked 10^6 times.
+  // Makes a place only on failure, since it is called 10^6 times.
   uint64_t product(uint64_t a, uint64_t b, std::string_view key) const {
     const auto fits = checked_mul(a, b);
     return fits ? *fits : mul_or_fail(a, b, at(key));
@@ -119,12 +123,12 @@ class Builder {
   StringId unique_key(std::string_view key) {
     const size_t before = out_.strings.size();
     const StringId id = out_.strings.intern(key);
-    // Keys are the first strings interned, so a key that is there already is a key twice.
+    // Keys are the first strings interned, so one that already exists is a duplicate key.
     if (out_.strings.size() == before) fail(ProblemId::metadata_key_twice, at(key));
     return id;
   }
 
-  // Lists name keys in one order: mostly it is the one after the last that was looked for, and nothing is hashed.
+  // All lists name keys in the same order: mostly the next key is the one after the last, and nothing is hashed.
   std::optional<StringId> find(std::string_view key) {
     if (next_ < out_.strings.size() && out_.strings[next_] == key) return next_++;
     const std::optional<StringId> id = out_.strings.find(key);
@@ -147,7 +151,7 @@ class Builder {
       for (uint32_t d = 0; d < t.rank; ++d) {
         const int64_t size = in_.ints[t.dims_at + d];
         out_.numbers.push_back(size);
-        // Overflow matters only where no dim is zero, but a product over the others that does not fit is nonsense all the same.
+        // Overflow matters only if no dim is zero, but a product of the other dims that does not fit is nonsense in any case.
         if (size > 0) bytes = product(bytes, static_cast<uint64_t>(size), t.key);
       }
       if (bytes > static_cast<uint64_t>(INT64_MAX)) fail(ProblemId::number_overflow, at(t.key), std::to_string(bytes) + " bytes");
@@ -159,7 +163,7 @@ class Builder {
     out_.chunk_total = narrow<uint32_t>(in_.chunks.size());
   }
 
-  // After all keys, see unique_key and join.
+  // Must run after all keys are interned: see unique_key and join.
   void dtype_names() {
     for (size_t i = 0; i < in_.tensors.size(); ++i) {
       const MetadataContent::Tensor& t = in_.tensors[i];
@@ -168,7 +172,7 @@ class Builder {
     }
   }
 
-  // Copies the boxes sorted by offsets, at each place those with elements first; most writers have them sorted already.
+  // Copies the boxes sorted by offsets; at equal offsets, those with elements come first. Most writers have sorted them already.
   void chunks(const MetadataContent::Tensor& t, Tensor& o) {
     const auto first = in_.chunks.begin() + static_cast<int64_t>(t.first_chunk);
     const auto offsets = [&](uint32_t c) { return Dims(in_.ints.data() + first[c].offsets_at, t.rank); };
@@ -189,7 +193,7 @@ class Builder {
     }
   }
 
-  // A box may lie outside its tensor (check_cover finds that), but its ends and its volume must be numbers: all that follows adds and
+  // A box may lie outside its tensor (check_cover finds that), but its ends and its volume must not overflow, since all later code adds and
   // multiplies them.
   void check_numbers(const MetadataContent::Tensor& t, Dims offsets, Dims sizes) const {
     uint64_t elements = 1;
@@ -219,7 +223,7 @@ class Builder {
     }
     for (Tensor& t : out_.tensors) t.path = of_key[t.key];
     for (Blob& b : out_.blobs) b.path = of_key[b.key];
-    // One finding: where one key does not fit, any number may not. torch.save files have their paths from dicts and lists.
+    // Only one finding: if one key does not fit, many others may not. Paths from torch.save files come from real dicts and lists.
     if (const auto key = out_.traits().in_torch_files ? std::nullopt : Nesting(out_).conflict(of_key))
       finding(ProblemId::path_conflict, Severity::kWarning, at(out_.strings[*key], *key >= out_.tensors.size()));
   }
@@ -251,7 +255,7 @@ class Builder {
   void join() {
     out_.items.assign(size_t{out_.chunk_total} + out_.blobs.size(), Item{});
     if (values_ != nullptr) values_->items.assign(out_.items.size(), kNone);
-    // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
+    // Keys were interned first and in this order, so an id below the count of tensors is that tensor; the blobs follow.
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
     std::string_view named;
@@ -280,7 +284,7 @@ class Builder {
         out_.duplicates.push_back({.item = item, .key = *key, .other = found});
         if (values_ != nullptr) values_->duplicates.push_back(s.value);
       } else {
-        out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
+        out_.named_twice.push_back(item);  // a Python dict keeps the last, but no writer makes two, so neither can be trusted
       }
     }
     std::ranges::sort(out_.named_twice);
@@ -302,8 +306,8 @@ void check_catalog_fits(const MetadataContent& content, const std::string& path,
   uint64_t bytes = content.tensors.size() * sizeof(Tensor) + content.blobs.size() * (sizeof(Blob) + sizeof(Item));
   for (const MetadataContent::Tensor& t : content.tensors) bytes += t.chunk_count * (t.rank * 2 * sizeof(int64_t) + sizeof(Item) + 16);
   if (bytes > limits.memory_bytes)
-    fail(ProblemId::memory_cap, {.path = path}, std::to_string(limits.memory_bytes / kMiB) + " MiB",
-         std::to_string(bytes / kMiB) + " MiB for the catalog");
+    fail(ProblemId::memory_cap, {.path = path},
+         "the catalog needs " + human_bytes(bytes) + ", " + human_bytes(limits.memory_bytes) + " are left");
 }
 
 OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind,
@@ -320,6 +324,161 @@ OpenedCatalog build_catalog(const MetadataContent& content, const std::string& p
         make_finding(ProblemId::planner_data_foreign, Severity::kWarning, {.path = path}, content.planner_note, "a dict of keys to paths"));
   }
   return opened;
+}
+
+namespace {
+
+// A lower bound on the version, with its reason.
+struct Bound {
+  unsigned version;
+  std::string why;
+};
+
+// Places in the tree of planner paths, numbered by first appearance; 0 is the root.
+class Places {
+ public:
+  uint32_t below(uint32_t parent, PathElement element) {
+    return numbers_.try_emplace({parent, element}, static_cast<uint32_t>(numbers_.size() + 1)).first->second;
+  }
+
+ private:
+  using Step = std::pair<uint32_t, PathElement>;
+  struct Hash {
+    size_t operator()(const Step& s) const {
+      const uint64_t element = s.second.is_position() ? ~s.second.list_position() : s.second.name_id();
+      return (element ^ (uint64_t{s.first} << 32)) * 0x9E3779B97F4A7C15u;
+    }
+  };
+  std::unordered_map<Step, uint32_t, Hash> numbers_;
+};
+
+// The path, with dots, of a dict that has no tensor anywhere below it, yet was saved item by item; "" if there is none. Up to torch 2.3
+// such a dict is one item, which an older loader looks for. Source: torch/distributed/checkpoint/_traverse.py, _is_terminal.
+std::string flattened_dict(const Catalog& catalog) {
+  if (std::ranges::none_of(catalog.blobs, [](const Blob& b) { return b.path.count > 1; })) return "";
+  Places places;
+  std::unordered_set<uint32_t> with_tensor;
+  for (const Tensor& t : catalog.tensors) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < t.path.count; ++i) with_tensor.insert(at = places.below(at, catalog.path_elements[t.path.first + i]));
+  }
+  for (const Blob& b : catalog.blobs) {
+    uint32_t at = 0;
+    std::string path;
+    for (uint32_t i = 0; i + 1 < b.path.count; ++i) {
+      const PathElement e = catalog.path_elements[b.path.first + i];
+      at = places.below(at, e);
+      path += (i > 0 ? "." : "") + (e.is_position() ? std::to_string(e.list_position()) : std::string(catalog.strings[e.name_id()]));
+      if (!with_tensor.contains(at) && !catalog.path_elements[b.path.first + i + 1].is_position()) return path;
+    }
+  }
+  return "";
+}
+
+// Modules that come with Python or torch.
+bool is_at_hand(std::string_view package) {
+  constexpr std::string_view kNames[] = {"__builtin__", "_codecs",  "_io",     "array", "builtins",  "collections", "copy_reg",
+                                         "copyreg",     "datetime", "decimal", "enum",  "fractions", "functools",   "io",
+                                         "operator",    "pathlib",  "torch",   "types", "typing",    "uuid"};
+  return std::ranges::find(kNames, package) != std::end(kNames);
+}
+
+// Packages that must be importable, with one class of each.
+std::map<std::string, std::string> packages_of(const std::vector<std::string>& globals) {
+  std::map<std::string, std::string> packages;
+  for (const std::string& g : globals) {
+    const std::string package = g.substr(0, g.find('.'));
+    if (!is_at_hand(package)) packages.try_emplace(package, g);
+  }
+  return packages;
+}
+
+std::set<std::string> transforms_of(const MetadataContent& content) {
+  std::set<std::string> transforms;
+  for (const auto& list : content.transforms) transforms.insert(list.begin(), list.end());
+  return transforms;
+}
+
+// The lowest versions of torch that load this, with reasons.
+std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& catalog) {
+  std::vector<Bound> needs;
+  if (content.properties_fields >= 6) needs.push_back({215, "TensorProperties has 6 fields: older torch fails with 'metadata is None'"});
+  if (catalog.traits().of_ranks) needs.push_back({209, "rank-local metadata (__R.metadata), which older torch does not look for"});
+  if (content.has_storage_meta) needs.push_back({204, "it holds a StorageMeta object, a class of torch 2.4"});
+  if (const std::string path = flattened_dict(catalog); !path.empty())
+    needs.push_back({204, "the dict '" + path + "' of plain values is saved item by item: older torch looks for it as one item"});
+  if (!content.tensors.empty() && !content.old_properties_module)
+    needs.push_back({203, "TensorProperties is named by its module of torch 2.3"});
+  for (const std::string& t : transforms_of(content)) needs.push_back({207, "items are transformed (" + t + ")"});
+  std::set<DType> dtypes;
+  for (const Tensor& t : catalog.tensors)
+    if (t.dtype_known) dtypes.insert(t.dtype);
+  for (DType d : dtypes)
+    if (facts_of(d).since_torch > 200) needs.push_back({facts_of(d).since_torch, "dtype " + std::string(facts_of(d).name)});
+  return needs;
+}
+
+// torch's own writers write a StorageMeta since 2.4, and a version only since 2.9, so metadata with a version but no StorageMeta is not
+// theirs.
+bool is_dcpctls(const MetadataContent& content) {
+  return content.unframed && content.has_version && !content.has_storage_meta && content.properties_fields <= 5;
+}
+
+// Judges by what each release began or stopped writing.
+std::string writer_of(const MetadataContent& content) {
+  if (content.old_module_names) return "1.13";
+  if (content.properties_fields >= 6) return ">=2.15";
+  if (content.has_version) return "2.9 - 2.14";
+  if (content.has_storage_meta_modules) return "2.7 - 2.8";
+  if (content.has_storage_meta) return "2.4 - 2.6";
+  if (content.old_properties_module) return "2.0 - 2.2";
+  return content.tensors.empty() ? "" : "2.3";
+}
+
+}  // namespace
+
+// Sources: torch/distributed/checkpoint/metadata.py and filesystem.py of 1.13 to 2.15; how each release reads each form was tried.
+Provenance provenance_of(const MetadataContent& content, const Catalog& catalog) {
+  Provenance p;
+  p.format_version = std::string(content.version);
+  p.extra_attributes = content.extra_attributes;
+  p.attributes = content.attributes;
+  p.unknown_globals = content.unknown_globals;
+  p.by_dcpctl = is_dcpctls(content);
+  if (!p.by_dcpctl) p.written_by = writer_of(content);
+  if (content.old_module_names) {
+    p.loads_in = "1.13";
+    p.why.push_back("class names of torch 1.13: every torch 2 unpickles them and then refuses them");
+  } else {
+    const std::vector<Bound> needs = bounds_of(content, catalog);
+    unsigned min = 200;
+    for (const Bound& b : needs) min = std::max(min, b.version);
+    p.loads_in = ">=" + torch_release(min);
+    for (const Bound& b : needs)
+      if (b.version == min) p.why.push_back("torch " + torch_release(b.version) + ": " + b.why);  // lower bounds rule out nothing more
+  }
+  if (!content.unloadable.empty()) {
+    p.loads_in = "none";
+    p.why = {"torch cannot load the metadata: " + content.unloadable[0].got + ", expected " + content.unloadable[0].expected};
+  }
+  for (const auto& [package, example] : packages_of(content.unknown_globals)) {
+    p.packages.push_back(package);
+    p.why.push_back("needs the Python package '" + package + "' (" + example + "): without it no torch unpickles the metadata");
+  }
+  std::set<std::string> unknown;
+  for (const MetadataContent::Tensor& t : content.tensors)
+    if (!t.dtype_known && unknown.insert(std::string(t.dtype_name)).second)
+      p.why.push_back("dtype " + std::string(t.dtype_name) + ", which this dcpctl does not know: older torch may not either");
+  if (std::ranges::any_of(catalog.tensors,
+                          [](const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind == DTypeKind::kQuantized; }))
+    p.why.push_back("quantized tensors get the scale of what dcp.load loads into; torch.load of their items gives them their own");
+  if (transforms_of(content).contains("stream.zstd/1")) {
+    p.packages.push_back("zstandard");
+    p.why.push_back("items are compressed: torch needs the Python package 'zstandard'");
+  }
+  if (content.python313_path) p.why.push_back("a path object of Python 3.13 (pathlib._local): Python 3.12 and older cannot unpickle it");
+  if (catalog.traits().of_ranks) p.why.push_back("rank-local: torch loads it on as many ranks as wrote it");
+  return p;
 }
 
 }  // namespace dcp

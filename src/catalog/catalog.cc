@@ -8,7 +8,7 @@
 namespace dcp {
 namespace {
 
-// Text is held in blocks that never move; a longer text gets a block of its own.
+// Text is held in blocks that never move; a text longer than this gets its own block.
 constexpr size_t kBlockBytes = 64 * 1024;
 
 }  // namespace
@@ -64,6 +64,20 @@ Place Catalog::place_of(ItemId item, std::string_view tensor) const {
   place.offset = i.offset;
   place.length = i.length;
   return place;
+}
+
+Catalog catalog_over_files_of(const Catalog& from) {
+  Catalog c;
+  c.kind = from.kind;
+  c.path = from.path;
+  c.folder = from.folder;
+  c.single_file = from.single_file;
+  for (const DataFile& f : from.files) {
+    c.files.push_back(f);
+    c.files.back().name = c.strings.intern(from.strings[f.name]);
+  }
+  c.transforms = from.transforms;
+  return c;
 }
 
 }  // namespace dcp

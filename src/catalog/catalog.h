@@ -1,5 +1,5 @@
-// What a checkpoint is: tensors, their chunks, where each chunk's item lies, byte items, the nested path of each key. The same structure
-// whatever producer, version or kind it came from. Opening builds it and hands out a FrozenCatalog.
+// What a checkpoint is: tensors, their chunks, where each chunk's item lies, byte items, the nested path of each key. Its structure is the
+// same for every producer, version and kind. Opening builds it and returns a FrozenCatalog.
 //
 // Structure of arrays with ids instead of pointers: about 90 bytes a 2-D chunk (56 here, 32 in ItemInfo), so 10^6 chunks are 10^8
 // bytes. Item numbers: chunk c of the catalog has item c; blob b has item `chunk count + b`.
@@ -14,7 +14,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/key_ref.h"
 #include "base/problem.h"
 #include "catalog/box.h"
 #include "catalog/kind.h"
@@ -146,7 +145,7 @@ struct ItemRecord {
 
 struct DataFile {
   StringId name = 0;                     // relative to the checkpoint's folder
-  std::optional<uint64_t> bytes;         // nullopt: the file is missing, cannot be read, or was not looked at (look_at_files)
+  std::optional<uint64_t> bytes;         // nullopt: the file is missing, cannot be read, or was not examined (look_at_files)
   std::shared_ptr<const Problem> fault;  // why an existing file cannot be read: then `bytes` is nullopt
   bool raw = false;                      // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
                                          // or a torch.save file: items are its records (Catalog::torch)
@@ -156,7 +155,7 @@ struct DataFile {
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
 struct Provenance {
-  std::string written_by;             // ">=2.15", "2.4 - 2.6", "1.13": a torch
+  std::string written_by;             // ">=2.15", "2.4 - 2.6", "1.13": releases of torch
   bool by_dcpctl = false;             // written_by is then ""
   std::string loads_in;               // ">=2.15", ">=2.4", "1.13", "none"
   std::vector<std::string> why;       // what rules out other versions
@@ -193,9 +192,9 @@ struct Catalog {
   std::vector<ItemId> named_twice;          // items for which storage_data has two entries, sorted; the first entry is in items
 
   const KindTraits& traits() const { return traits_of(kind); }
-  // `path` is the metadata itself, not the folder around it.
+  // Whether `path` is the metadata itself, not its folder.
   bool is_metadata_given() const { return traits().one_metadata && path != folder; }
-  // Items of torch.save files are known only to the rank that has opened them.
+  // Only the rank that has opened torch.save files knows their items.
   bool knows_items() const { return !traits().in_torch_files || torch != nullptr; }
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
   BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {
@@ -204,12 +203,12 @@ struct Catalog {
   }
   ItemId item_of(const Tensor& t, uint32_t chunk_in_tensor) const { return t.first_chunk + chunk_in_tensor; }
   ItemId item_of(BlobId b) const { return chunk_total + b; }
-  // What is read for the record: its item, or, if it is deflated, the record alone.
+  // What is read to get the record: its item or, if it is deflated, the record alone.
   Item item_of(const ItemRecord& r) const {
     const Item& item = r.duplicate == kNone ? items[r.item] : duplicates[r.duplicate].other;
     return r.packed == 0 ? item : Item::deflated(r.offset, r.packed, item.file);
   }
-  // Keys are the first strings that a catalog interns; what follows is other text.
+  // Keys are the first strings that a catalog interns; other text follows them.
   bool has_key(std::string_view text) const { return strings.find(text).value_or(kNone) < tensors.size() + blobs.size(); }
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
@@ -231,7 +230,12 @@ struct OpenedCatalog {
   std::vector<Problem> unloadable;  // why no torch can load the metadata: damage for `verify`, ignored by commands that rescue its data
 };
 
-// As opening hands it out, with what is known of its data files (look_at_files). Nothing changes it any more.
+// A catalog as returned by opening, with the facts of its data files (look_at_files). It never changes any more.
 using FrozenCatalog = std::shared_ptr<const OpenedCatalog>;
+
+// Makes a catalog over the files of another one.
+
+// A catalog without keys over the same files, with the same numbers: files opened for one serve the other too.
+Catalog catalog_over_files_of(const Catalog& from);
 
 }  // namespace dcp

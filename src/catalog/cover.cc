@@ -33,8 +33,8 @@ class Cover {
  private:
   BoxView box(uint32_t c) const { return catalog_.box(tensor_, c); }
 
-  // Nested splits and grids, in one pass over the sorted chunks: on dim d they fall into runs of equal interval that follow each other
-  // without gap, and each run tiles the remaining dims. False: not of that form (which need not be a fault).
+  // Checks for nested splits and grids in one pass over the sorted chunks: on dim d they fall into runs of equal interval that follow each
+  // other without a gap, and each run tiles the remaining dims. False: they do not have that form (which need not be a fault).
   bool tiles(Chunks chunks, unsigned d) const {
     if (d == tensor_.rank) return chunks.size() == 1;
     int64_t next = 0;
@@ -51,7 +51,8 @@ class Cover {
     return next == catalog_.dims(tensor_)[d];
   }
 
-  // Any tiling: cut the region at a chunk's border and look at both halves, until a region is one chunk, or nobody's, or two's.
+  // Checks any tiling: cuts the region at a chunk's border and checks both halves, until a region is one chunk, or belongs to none, or to
+  // two.
   std::optional<CoverProblem> split(std::vector<int64_t> offsets, std::vector<int64_t> sizes, Chunks chunks) {
     if (chunks.empty()) return CoverProblem{CoverFault::kHole, offsets, sizes};
     const uint64_t looks = chunks.size() * tensor_.rank;
@@ -80,7 +81,7 @@ class Cover {
     unsigned dim = 0;
     int64_t at = 0;
   };
-  // The median border inside the region of the dim where it cuts the fewest chunks.
+  // The median border inside the region, on the dim where it cuts the fewest chunks.
   std::optional<Plane> best_plane(const std::vector<int64_t>& offsets, const std::vector<int64_t>& sizes, Chunks chunks) {
     std::optional<Plane> best;
     size_t fewest = SIZE_MAX;
@@ -104,8 +105,8 @@ class Cover {
 
   const Catalog& catalog_;
   const Tensor& tensor_;
-  // Looks at one dim of one chunk. A tiling needs about log n looks at each, and real ones of many dims are grids, which never get here;
-  // made-up boxes in a file of 1 MiB take less than a second.
+  // How many times a dim of a chunk may be examined. A tiling needs about log n times for each, and real ones of many dims are grids, which
+  // never get here. Malicious boxes in a file of 1 MiB take less than a second.
   uint64_t budget_ = 0;
   std::vector<int64_t> borders_;
 };

@@ -1,4 +1,4 @@
-// Do the chunks of a tensor tile it: every element in exactly one chunk? Never by comparing all pairs.
+// Checks that the chunks of a tensor tile it, with every element in exactly one chunk, without comparing all pairs.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,10 @@
-// Open descriptors of a checkpoint's data files, limited in number: torch 1.13 wrote one file per item.
+// A limited number of open descriptors of a checkpoint's data files: torch 1.13 wrote one file per item.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include "base/recent_files.h"
 #include "base/store.h"
 #include "catalog/catalog.h"
 
@@ -20,6 +19,14 @@ std::optional<uint32_t> rank_of_file(std::string_view name);
 
 // Opens data file `file` of a catalog; nullopt: it does not exist.
 std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links);
+
+// A Git LFS pointer: three lines of text that a clone holds in place of a large file that was not fetched. Source: git-lfs, docs/spec.md:
+// the first line is `version https://git-lfs.github.com/spec/v1`, a pointer has less than 1024 bytes.
+inline constexpr uint64_t kLfsPointerBytes = 1024;
+
+inline bool is_lfs_pointer(Bytes file) {
+  return file.size() <= kLfsPointerBytes && as_text(file).starts_with("version https://git-lfs.github.com/spec/v");
+}
 
 // Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
 class DataFiles {

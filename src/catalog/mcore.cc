@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
 
 // `saved` is (f0, f1, ..., L): dim d of `shape` is cut into f[d] pieces of l[d] = shape[d] / f[d], and a piece has L = l0 * l1 * ...
-// elements. The bytes are in the order of indices (f0, f1, ..., l0, l1, ...), a row-major tensor's in that of (f0, l0, f1, l1, ...): the
-// same where no dim is cut after one whose pieces are longer than 1.
+// elements. The bytes are in the order of indices (f0, f1, ..., l0, l1, ...), a row-major tensor's in that of (f0, l0, f1, l1, ...). They
+// are the same if no dim is cut after one whose pieces are longer than 1.
 bool same_bytes(Dims saved, Dims shape) {
   if (saved.size() != shape.size() + 1) return false;
   uint64_t piece = 1;

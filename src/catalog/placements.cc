@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
-#include "base/decimal.h"
 #include "base/problem.h"
 #include "base/text.h"
+#include "catalog/rank_boxes.h"
 
 namespace dcp {
 namespace {
 
-// Indices of one dim that a rank has: [begin, begin + size), in ascending order.
+// Indices of one dim that a rank has: [begin, begin + size). Runs are in ascending order.
 struct Run {
   int64_t begin = 0;
   int64_t size = 0;
@@ -24,7 +25,7 @@ int64_t total(const Runs& runs) {
   return n;
 }
 
-// Positions [begin, end) of what `runs` lists.
+// Takes positions [begin, end) of the indices that `runs` lists.
 void take(const Runs& runs, int64_t begin, int64_t end, Runs& out) {
   int64_t at = 0;
   for (const Run& r : runs) {
@@ -46,7 +47,7 @@ std::pair<int64_t, int64_t> chunk(int64_t size, int64_t parts, int64_t n) {
 struct Split {
   size_t mesh_dim = 0;
   size_t dim = 0;
-  int64_t pieces = 1;  // of a strided one: how many later splits of the same dim make; 1 for shard
+  int64_t pieces = 1;  // for strided: the number of pieces that later splits of the same dim make; 1 for shard
 };
 
 Runs split(const Runs& runs, const Split& s, int64_t ranks, int64_t coordinate) {
@@ -73,11 +74,17 @@ void append_boxes(const std::vector<Runs>& runs, uint32_t rank, RankBoxes& boxes
   }
 }
 
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 std::vector<std::string_view> comma_separated(std::string_view text) {
   std::vector<std::string_view> parts;
   for (;;) {
     const size_t comma = text.find(',');
-    parts.push_back(trimmed(text.substr(0, comma), " "));
+    parts.push_back(trimmed(text.substr(0, comma)));
     if (comma == std::string_view::npos) return parts;
     text.remove_prefix(comma + 1);
   }
@@ -90,8 +97,8 @@ Placement parse_one(std::string_view text) {
   std::string_view inner = text.substr(open);
   if (name == "replicate" && (inner.empty() || inner == "()")) return {};
   if (inner.size() > 2 && inner.ends_with(')') && (name == "shard" || name == "strided")) {
-    inner = trimmed(inner.substr(1, inner.size() - 2), " ");
-    if (inner.starts_with("dim=")) inner = trimmed(inner.substr(4), " ");
+    inner = trimmed(inner.substr(1, inner.size() - 2));
+    if (inner.starts_with("dim=")) inner = trimmed(inner.substr(4));
     if (const auto dim = decimal<int64_t>(inner))
       return {.kind = name == "shard" ? Placement::Kind::kShard : Placement::Kind::kStrided, .dim = *dim};
   }
@@ -126,7 +133,7 @@ std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh
 
 uint64_t Mesh::ranks() const {
   uint64_t n = 1;
-  for (const uint32_t size : sizes) n = std::min(n * size, uint64_t{1} << 32);  // more than there can be, and no overflow
+  for (const uint32_t size : sizes) n = std::min(n * size, uint64_t{1} << 32);  // clamped, so that it cannot overflow
   return n;
 }
 
@@ -161,7 +168,7 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
 }
 
 std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh) {
-  text = trimmed(text, " ");
+  text = trimmed(text);
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // as torch prints a DTensor's
   const std::vector<std::string_view> parts = comma_separated(text);
   std::vector<Placement> placements;
@@ -191,13 +198,15 @@ std::vector<Placement> fitting(std::vector<Placement> placements, size_t rank) {
   return placements;
 }
 
-bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes) {
+namespace {
+
+std::optional<std::vector<Split>> splits_of(const Mesh& mesh, const std::vector<Placement>& placements, size_t dims) {
   std::vector<Split> splits;
   for (size_t m = 0; m < placements.size(); ++m) {
     const Placement& p = placements[m];
     if (p.kind == Placement::Kind::kReplicate) continue;
-    const int64_t dim = p.dim < 0 ? p.dim + static_cast<int64_t>(dims.size()) : p.dim;
-    if (dim < 0 || dim >= static_cast<int64_t>(dims.size())) return false;
+    const int64_t dim = p.dim < 0 ? p.dim + static_cast<int64_t>(dims) : p.dim;
+    if (dim < 0 || dim >= static_cast<int64_t>(dims)) return std::nullopt;
     splits.push_back({.mesh_dim = m, .dim = static_cast<size_t>(dim)});
   }
   for (size_t i = 0; i < splits.size(); ++i) {
@@ -205,21 +214,93 @@ bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dim
     for (size_t later = i + 1; later < splits.size(); ++later)
       if (splits[later].dim == splits[i].dim) splits[i].pieces *= mesh.sizes[splits[later].mesh_dim];
   }
+  return splits;
+}
 
-  const auto ranks = static_cast<uint32_t>(mesh.ranks());
+void place(const Mesh& mesh, const std::vector<Split>& splits, Dims dims, uint32_t rank, RankBoxes& boxes) {
   std::vector<Runs> runs(dims.size());
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    for (size_t d = 0; d < dims.size(); ++d) runs[d].assign(1, {0, dims[d]});
-    uint32_t stride = ranks;
-    size_t mesh_dim = 0;
-    for (const Split& s : splits) {
-      for (; mesh_dim <= s.mesh_dim; ++mesh_dim) stride /= mesh.sizes[mesh_dim];
-      runs[s.dim] = split(runs[s.dim], s, mesh.sizes[s.mesh_dim], rank / stride % mesh.sizes[s.mesh_dim]);
-      if (runs[s.dim].empty()) runs[s.dim].assign(1, {dims[s.dim], 0});
-    }
-    append_boxes(runs, rank, boxes);
+  for (size_t d = 0; d < dims.size(); ++d) runs[d].assign(1, {0, dims[d]});
+  auto stride = static_cast<uint32_t>(mesh.ranks());
+  size_t mesh_dim = 0;
+  for (const Split& s : splits) {
+    for (; mesh_dim <= s.mesh_dim; ++mesh_dim) stride /= mesh.sizes[mesh_dim];
+    runs[s.dim] = split(runs[s.dim], s, mesh.sizes[s.mesh_dim], rank / stride % mesh.sizes[s.mesh_dim]);
+    if (runs[s.dim].empty()) runs[s.dim].assign(1, {dims[s.dim], 0});
   }
+  append_boxes(runs, rank, boxes);
+}
+
+}  // namespace
+
+bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes) {
+  const auto splits = splits_of(mesh, placements, dims.size());
+  for (uint32_t rank = 0; splits && rank < mesh.ranks(); ++rank) place(mesh, *splits, dims, rank, boxes);
+  return splits.has_value();
+}
+
+bool place_rank(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, uint32_t rank, RankBoxes& boxes) {
+  const auto splits = splits_of(mesh, placements, dims.size());
+  if (splits) place(mesh, *splits, dims, rank, boxes);
+  return splits.has_value();
+}
+
+namespace {
+
+struct Interval {
+  int64_t offset;
+  int64_t size;
+  auto operator<=>(const Interval&) const = default;
+};
+
+bool even(const std::set<Interval>& cuts) {
+  for (const Interval& i : cuts)
+    if (i.size != cuts.begin()->size) return false;
   return true;
+}
+
+}  // namespace
+
+std::string sharding_words(const Catalog& catalog, const Tensor& t) {
+  if (t.chunk_count == 0) return "no chunks";
+  if (t.chunk_count == 1) return std::ranges::equal(catalog.box(t, 0).sizes, catalog.dims(t)) ? "whole" : "partial";
+  const std::string count = std::to_string(t.chunk_count);
+  std::vector<std::set<Interval>> cuts(t.rank);  // of chunks with elements
+  uint32_t live = 0;
+  for (uint32_t c = 0; c < t.chunk_count; ++c) {
+    const BoxView b = catalog.box(t, c);
+    if (volume(b.sizes) == 0) continue;
+    ++live;
+    for (unsigned d = 0; d < t.rank; ++d) cuts[d].insert(cuts[d].end(), {b.offsets[d], b.sizes[d]});
+  }
+  uint64_t cells = 1;
+  unsigned cut_dims = 0, cut_dim = 0;
+  bool all_even = live == t.chunk_count;
+  std::string shape;
+  for (unsigned d = 0; d < t.rank; ++d) {
+    const size_t n = std::max<size_t>(cuts[d].size(), 1);
+    cells *= n;
+    if (n > 1) ++cut_dims, cut_dim = d;
+    all_even = all_even && even(cuts[d]);
+    shape += (d ? "x" : "") + std::to_string(n);
+  }
+  // One chunk with elements among empty ones: the cut is on the dim where the empty ones start past the end.
+  if (live <= 1) {
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      for (unsigned d = 0; d < t.rank; ++d)
+        if (volume(catalog.box(t, c).sizes) == 0 && catalog.box(t, c).offsets[d] > 0)
+          return "Shard(" + std::to_string(d) + ") x" + count + " uneven";
+    return "irregular x" + count;
+  }
+  if (cells != live) return "irregular x" + count;
+  const std::string tail = all_even ? "" : " uneven";
+  if (cut_dims == 1) return "Shard(" + std::to_string(cut_dim) + ") x" + count + tail;
+  return "grid " + shape + tail;
+}
+
+uint32_t world_size_shown(const Catalog& catalog) {
+  uint32_t max = 0;
+  for (const Tensor& t : catalog.tensors) max = std::max(max, t.chunk_count);
+  return max > 1 ? max : 0;
 }
 
 }  // namespace dcp

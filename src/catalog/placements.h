@@ -1,10 +1,10 @@
 // Placements on a device mesh, and the boxes that each rank gets, as torch's DTensor computes them.
 //
-// A mesh of shape (2, 4) numbers its 8 ranks row-major. One placement a mesh dim, applied from left to right to what is left for the rank
-// (torch/distributed/tensor/_utils.py, _compute_local_shape_and_global_offset, torch 2.15):
+// A mesh of shape (2, 4) numbers its 8 ranks row-major. There is one placement per mesh dim; each, from left to right, is applied to the
+// part that the previous ones leave to the rank (torch/distributed/tensor/_utils.py, _compute_local_shape_and_global_offset, torch 2.15):
 //   shard(d)    torch.chunk along tensor dim d: ceil(n / ranks) each, the last ones shorter or empty
-//   strided(d)  _StridedShard: FSDP over a later shard(d) of the same dim. As if the later ones had split first: the tensor is split into as
-//               many pieces as they will make, each piece by this mesh dim, and this rank's parts are joined
+//   strided(d)  _StridedShard: FSDP over a later shard(d) of the same dim. The result is as if the later ones had split first: the tensor
+//               is split into as many pieces as they make, each piece is split by this mesh dim, and this rank's parts are joined
 //   replicate   all ranks along this mesh dim hold the same
 // An empty shard lies at the end: its offset is the size of the dim.
 #pragma once
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "catalog/box.h"
+#include "catalog/catalog.h"
 
 namespace dcp {
 
@@ -42,8 +43,8 @@ std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh)
 // `placements` for a tensor of `rank` dims: placements on dims that it does not have become replicate.
 std::vector<Placement> fitting(std::vector<Placement> placements, size_t rank);
 
-// Boxes by rank, one after the other: rank offsets, then rank sizes, for each. A rank may have several where strided() leaves it
-// non-adjacent rows, so `rank_of` names the rank of each box.
+// The boxes of all ranks, one after the other: `rank` offsets, then `rank` sizes, for each. A rank may have several if strided() leaves it
+// non-adjacent rows, so `rank_of` has the rank of each box.
 struct RankBoxes {
   std::vector<int64_t> numbers;
   std::vector<uint32_t> rank_of;
@@ -53,5 +54,13 @@ struct RankBoxes {
 
 // Appends the boxes of all ranks. Returns false and appends nothing if a placement names a dim that the tensor does not have.
 bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes);
+
+// How a tensor is sharded, in words, from its chunk boxes alone: "whole", "Shard(0) x8", "Shard(0) x8 uneven", "grid 2x4", "irregular x7".
+// Empty chunks count as shards: FSDP2 leaves them if a parameter has fewer rows than there are ranks.
+
+std::string sharding_words(const Catalog& catalog, const Tensor& tensor);
+
+// The number of ranks that the chunks suggest: the maximum number of chunks of any tensor; 0 if no tensor is sharded.
+uint32_t world_size_shown(const Catalog& catalog);
 
 }  // namespace dcp

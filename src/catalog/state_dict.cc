@@ -29,9 +29,9 @@ bool is_odd_tensor(Means m) { return m == Means::kQuantized || m == Means::kSpar
 
 TensorCall StateDict::tensor_call(Value v) const {
   TensorCall call;
-  // Whatever torch calls a tensor is a weight, understood or not.
+  // Whatever torch calls a tensor counts as one, even if dcpctl cannot read it.
   TensorCall odd{.kind = Means::kOther, .arguments = {}, .opaque = is_any_tensor(v), .cls = graph_.global_of(v)};
-  // Parameters of parameters come from no program; a few are let through.
+  // No program nests parameters in parameters; a few levels are tolerated.
   for (int nested = 0; nested < 8; ++nested) {
     if (v.kind != Kind::kObject) return odd;
     const Value arguments = m_.arguments_of(v);
@@ -52,7 +52,7 @@ TensorCall StateDict::tensor_call(Value v) const {
           call.requires_grad = m_.element(state, 0).payload != 0;
         v = at(0);
         continue;
-      case Means::kFromType:  // a tensor with Python attributes; of torch's own classes it is a tensor like any other
+      case Means::kFromType:  // a tensor with Python attributes; if its class is torch's own, it is a tensor like any other
         if (arguments.n != 4) return odd;
         if (const auto inner = TensorReader(m_, names_, limits_, place_).wrapped(v); inner.tensor.kind != Kind::kUnset) {
           const Value grad = m_.element(at(2), 7);
@@ -87,7 +87,7 @@ TensorCall StateDict::tensor_call(Value v) const {
 
 bool StateDict::is_parameter(const Value& v) const { return graph_.global_of(v) == "torch.nn.parameter.Parameter"; }
 
-// Sparse ones, subclasses and the like too: what torch would call a tensor when it looks through a list.
+// Whether torch would call it a tensor when it searches a list; sparse tensors and subclasses are, too.
 bool StateDict::is_any_tensor(const Value& v) const {
   if (v.kind != Kind::kObject) return false;
   const std::string name = graph_.global_of(v);
@@ -120,7 +120,7 @@ bool StateDict::are_pairs(const Value& list) const {
   return known->second;
 }
 
-// What holds the keys and values: the mapping itself, or what its class is called with.
+// The value with the keys and values: the mapping itself, or the argument of its class.
 Value StateDict::entries_of(const Value& mapping) const {
   if (mapping.kind != Kind::kObject || graph_.global_of(mapping) == "collections.defaultdict") return mapping;
   const Value arguments = m_.arguments_of(mapping);
@@ -139,8 +139,8 @@ bool StateDict::is_terminal(const Value& list, uint64_t depth) {
     fail(ProblemId::over_limit, place_, "lists nested " + std::to_string(depth) + " deep",
          "at most " + std::to_string(limits_.pickle_depth));
   Value v;
-  if (auto it = m_.items(list); !it.next(v)) return true;  // and takes no entry in the map
-  // A list inside itself counts as terminal while it is looked at.
+  if (auto it = m_.items(list); !it.next(v)) return true;  // without an entry in the map
+  // A list inside itself counts as terminal while it is examined.
   const auto [known, fresh] = terminal_.try_emplace(list.payload, true);
   if (!fresh) return known->second;
   for (auto it = m_.items(list); it.next(v);) {
@@ -152,7 +152,7 @@ bool StateDict::is_terminal(const Value& list, uint64_t depth) {
   return true;
 }
 
-// Empty mappings, and lists of nothing else. Called for lists that is_terminal has walked: their depth is known to be bounded.
+// Whether it is an empty mapping, or a list of nothing else. Lists must have been walked by is_terminal, which bounds their depth.
 bool StateDict::is_hollow(const Value& v) {
   if (v.kind != Kind::kList) return is_empty_mapping(v);
   const auto [known, fresh] = hollow_.try_emplace(v.payload, false);
@@ -223,7 +223,7 @@ std::string_view StateDict::numbered(std::string_view key, bool is_object) {
   std::string text;
   do text = std::string(key) + "#" + std::to_string(++met);
   while (keys_.contains(text));
-  path_bytes_ += text.size();  // it is kept beside the other
+  path_bytes_ += text.size();  // it is kept in addition to the other
   const std::string_view kept = texts_.emplace_back(std::move(text));
   keys_.emplace(kept, 1);
   if (twice_++ == 0)
@@ -276,8 +276,8 @@ void StateDict::walk(const std::function<void(const Leaf&)>& fn) {
     }
     if (top.is_list) path_.push_back({.name = {}, .position = top.position++});
     else path_.push_back(key_of(key));
-    // A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked wherever they are met. Without sharing
-    // there is no more to visit than the pickle's own values.
+    // A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked at each occurrence. Without sharing
+    // there are no more values to visit than the pickle has.
     const uint64_t max = m_.arena_cells() + limits_.shared_visits;
     if (++visits_ > max)
       fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(max));

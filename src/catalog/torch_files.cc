@@ -35,7 +35,7 @@ BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, 
                 .pickle_place = file.archive.pickle_place,
                 .storages = {},
                 .big_endian = file.archive.big_endian};
-  // The pickle is not the file's: its offsets mean nothing there.
+  // The pickle is not that of the file, so its offsets mean nothing in the file.
   blob.pickle_place.offset.reset();
   blob.pickle_place.tensor = place.tensor;
   for (const std::string& key : written.storage_keys)

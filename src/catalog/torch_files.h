@@ -1,4 +1,4 @@
-// What a catalog of torch.save files keeps of them: where storages lie, and the pickles that byte items are cut out of.
+// What a catalog of torch.save files keeps of them: where storages lie, and the pickles from which byte items are cut.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,7 @@
 
 namespace dcp {
 
-// What a catalog keeps of such a file, which was read anyway to make the catalog: where storages lie, and the pickle that byte items are
-// cut from. Immutable; safe to use from any thread.
+// The same for one file. Immutable, so it can be used from any thread.
 struct TorchFile {
   BlobItem archive;                    // data.pkl, and where every storage lies in the file
   StoragesByKey storages;              // of the archive
@@ -43,8 +42,8 @@ struct TorchFiles {
   uint64_t memory_bytes() const;
 };
 
-// A byte item or a tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
-// item_no_record, over_limit.
+// A byte item, or a tensor that is not plain, as its own pickle with the storages that it names. Throws pickle_storage_id, item_no_record,
+// over_limit.
 BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -10,7 +10,7 @@
 namespace dcp {
 namespace {
 
-// What the workers of one side share.
+// The state that the workers of one side share.
 struct SideRun {
   RunSums sums;
   RunLosses losses;
@@ -35,7 +35,7 @@ class Differences {
   std::map<uint32_t, ElementDifferences> by_tensor_;
 };
 
-// Where element `index` of the box is in the tensor.
+// The index in the tensor of element `index` of the box.
 uint64_t index_in(Dims dims, BoxView box, uint64_t index) {
   uint64_t out = 0, stride = 1;
   for (size_t d = dims.size(); d-- > 0;) {

@@ -1,5 +1,5 @@
 // Writes a DCP folder of tensors that the caller provides: items with their frames and CRCs, `.metadata` last. For checkpoints that are not
-// made from another one; those that are have a plan (plan/dcp_layout.h).
+// made from another one: those have a plan (plan/dcp_layout.h).
 #pragma once
 
 #include <cstdint>

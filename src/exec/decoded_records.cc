@@ -12,7 +12,7 @@ DecodedRecords::Open DecodedRecords::begin(ItemId item, ItemId record) {
   const Item& item_source = source_of(source_, item);
   const bool deflated = item_source.transforms == Item::kDeflated;
   Open open{.record = record, .place = source_.catalog.place_of(item, source_.catalog.key_of_item(item)), .decoder = nullptr, .held = {}};
-  // A deflated record is its own stream; of another transformed item the record lies somewhere in the decoded archive.
+  // A deflated record is its own stream; the record of any other transformed item lies somewhere in the decoded archive.
   uint64_t before = deflated ? 0 : info.record;
   if (deflated) open.place.offset = item_source.offset, open.place.length = item_source.length;
   const uint64_t cap =
@@ -41,7 +41,7 @@ DecodedRecords::Open& DecodedRecords::open(ItemId item, uint64_t at) {
   return open_.front();
 }
 
-// `bytes` more; of what is held nothing is dropped from `needed_from` on.
+// Decodes `bytes` more. Held bytes from `needed_from` on are kept.
 void DecodedRecords::decode(Open& o, uint64_t bytes, uint64_t needed_from) {
   if (o.held.size() >= 2 * kKept) {
     const uint64_t drop = std::min<uint64_t>(o.held.size() - kKept, needed_from - o.begin);

@@ -1,5 +1,5 @@
-// Random access to records of transformed items, for a source that follows the units of another one. Reading in ascending order decodes
-// once; going back starts over.
+// Random access to records of transformed items, for a source that is read in the order of another one's units. Reading in ascending order
+// decodes a record once; going back starts over.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class DecodedRecords {
   }
 
  private:
-  static constexpr size_t kMax = 4;              // records open at once: those that a box of a plain layout crosses, and the next
+  static constexpr size_t kMax = 4;              // records open at once: as many as a box of a plain layout crosses, and the next ones
   static constexpr uint64_t kKept = 4 << 20;     // bytes kept behind the last position, so that spans need not be strictly ascending
   static constexpr uint64_t kDecoder = 9 << 20;  // memory for decoding: zstd's window of 8 MiB, and blocks
   struct Open {

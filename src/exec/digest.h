@@ -1,5 +1,5 @@
-// A sink without files that sums what would be written. The digest of an output is the CRC-64/XZ of its bytes, in whatever order they
-// arrive.
+// A sink without files that computes digests of the bytes that would be written. The digest of an output is the CRC-64/XZ of its bytes, in
+// whatever order they arrive.
 #pragma once
 
 #include <optional>

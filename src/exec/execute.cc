@@ -30,7 +30,7 @@ void write_generated(const Plan& plan, const Catalog& catalog, uint32_t index, S
          std::to_string(plan.files[index].bytes));
 }
 
-// All units, one at a time, from the files.
+// Deals all units, one at a time, with the files as their source.
 class AllUnits : public UnitSupply {
  public:
   AllUnits(const Plan& plan, DataFiles& files) : plan_(plan), files_(files) {}
@@ -42,7 +42,7 @@ class AllUnits : public UnitSupply {
   DataFiles& files_;
 };
 
-// Of items that no unit of this rank has written whole: those whose place is another rank's are cut off by the sink.
+// Writes the frames of items that no unit of this rank has written whole. The sink drops those in another rank's part.
 void write_item_frames(const Plan& plan, const RunSums& sums, const std::vector<std::atomic<bool>>& framed, Sink& sink) {
   TensorItemFrames frames;
   std::vector<std::byte> tail;
@@ -58,7 +58,7 @@ void write_item_frames(const Plan& plan, const RunSums& sums, const std::vector<
   }
 }
 
-// Literals and frames are written by every rank, so the sink must keep what is this rank's and no more.
+// Every rank writes literals and frames, so the sink must keep this rank's part only.
 void need_own_part(const Plan& plan, const Sink& sink) {
   const bool is_framed = std::ranges::any_of(plan.files, [](const OutputFile& f) { return f.archive || f.generated != Generated::kNo; });
   const bool has_items = std::ranges::any_of(plan.regions, &Region::is_item);

@@ -16,7 +16,7 @@
 
 namespace dcp {
 
-// Read by a progress display while units run.
+// Counters that a progress display reads while units run.
 struct Progress {
   std::atomic<uint64_t> bytes_read{0};
   std::atomic<uint64_t> bytes_written{0};
@@ -30,7 +30,7 @@ struct Watch {
 
 struct ExecuteOptions {
   unsigned workers = 1;
-  Faults faults = Faults::kThrow;  // kCollect: what cannot be read is added to the damage, and units that do not need it go on
+  Faults faults = Faults::kThrow;  // kCollect: read errors are added to the damage, and the other units go on
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   UnitSupply* supply = nullptr;  // nullptr: all units, from the files
 };
@@ -42,15 +42,15 @@ struct ExecuteReport {
   uint64_t worker_bytes = 0;         // of buffers, the maximum that one worker held
   uint64_t bytes_checked = 0;        // of those records
   uint64_t records_without_crc = 0;  // read by passes or copies, but their writer computed none
-  std::vector<Problem> damage;       // every CRC mismatch, tensors in the order of the metadata: then nothing may be committed
+  std::vector<Problem> damage;       // every CRC mismatch, tensors in the order of the metadata; if there is any, nothing may be committed
   std::vector<TensorLosses> losses;
 };
 
-// Memory that execute() will hold beside the plan and the workers' buffers.
+// Memory that execute() will hold in addition to the plan and the workers' buffers.
 uint64_t execute_bytes(const Plan& plan);
 
-// Afterwards the sink has all its bytes, unless the report names damage; finish() and commit() are left to the caller. Throws the Error of
-// a unit.
+// Runs all units. Afterwards the sink has all its bytes, unless the report names damage; the caller calls finish() and commit(). Throws the
+// Error of a unit.
 ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, const Watch& watch);
 
 }  // namespace dcp

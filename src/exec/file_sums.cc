@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -14,7 +14,7 @@ constexpr uint64_t kBlockBytes = kMiB;
 
 struct File {
   FileSum sum;
-  std::shared_ptr<const OpenFile> open;  // of metadata; data files are opened when it is their turn
+  std::shared_ptr<const OpenFile> open;  // of metadata; data files are opened when they are read
   uint32_t number = kNone;
 };
 

@@ -16,8 +16,8 @@ struct FileSum {
   std::string xxh3_128;  // hexadecimal, as xxh128sum prints it
 };
 
-// Sums the checkpoint's data files and metadata; sorted by name. Reads each file from front to back, several at once: this sum cannot be
-// joined from parts.
+// Digests of the checkpoint's data files and metadata, sorted by name. Each file is read from front to back, several at once: this digest
+// cannot be joined from parts.
 std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned workers, const Watch& watch);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// What the casts of one run lost, by tensor. Workers add in any order.
+// The losses of one run's casts, by tensor. Workers add in any order.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace dcp {
 struct TensorLosses {
   std::string key;  // of the source
   DType from{}, to{};
-  Overflow overflow{};  // what became of values that were too large
+  Overflow overflow{};  // what values that were too large became
   CastLosses values;
 };
 // "float32 to float16"

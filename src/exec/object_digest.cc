@@ -20,7 +20,7 @@ namespace {
 using Means = TorchGlobal::Kind;
 constexpr uint64_t kNowhere = ~uint64_t{0};
 
-// Parts are told apart by their lengths, so that no two lists of them are the same bytes.
+// Each part is hashed with its length, so that no two lists of parts give the same bytes.
 class Hash {
  public:
   Hash() : state_(XXH3_createState()) {
@@ -54,7 +54,8 @@ class Hash {
   std::unique_ptr<XXH3_state_t, Free> state_;
 };
 
-// The name that a class or function has today: pickles of protocols up to 2 have those of Python 2. With a dot at the end, a module.
+// The current name of a class or function: pickles of protocols up to 2 use those of Python 2. A name in the table that ends in a dot is a
+// module.
 std::string todays(std::string name) {
   constexpr std::pair<std::string_view, std::string_view> kMoved[] = {{"__builtin__.xrange", "builtins.range"},
                                                                       {"__builtin__.unicode", "builtins.str"},
@@ -78,7 +79,7 @@ std::string_view shortest(std::string_view number) {
   return number;
 }
 
-// What `text` was made of by bytes.decode("latin-1"); nullopt for other text.
+// The bytes from which bytes.decode("latin-1") makes `text`; nullopt if there are none.
 std::optional<std::string> latin1(std::string_view text) {
   std::string bytes;
   while (!text.empty()) {
@@ -104,7 +105,8 @@ ObjectDigest joined(const std::vector<ObjectDigest>& pieces) { return Hash("piec
 ObjectDigester::ObjectDigester(DataFiles& files, const Catalog& catalog, const OpenObject& object, const Limits& limits)
     : files_(files), catalog_(catalog), object_(object), m_(object.graph.machine()), limits_(limits) {}
 
-// A container that holds itself is known by how far up it is met again; what lies in such a ring has no digest of its own.
+// In a container that contains itself, the reference back is identified by its distance upwards. The containers in such a cycle have no
+// digest that can be reused.
 ObjectDigest ObjectDigester::of(const Value& v) {
   const bool holds_nothing = !v.in_arena() || (v.kind == Kind::kTuple && v.n == 0);  // an empty tuple has no place of its own
   if (holds_nothing || v.kind == Kind::kOpen) return content(v);
@@ -125,7 +127,7 @@ ObjectDigest ObjectDigester::of(const Value& v) {
   open_.emplace(v.payload, depth);
   const ObjectDigest digest = content(v);
   open_.erase(v.payload);
-  if (reach_ >= depth) {  // it holds nothing from above itself
+  if (reach_ >= depth) {  // it refers to nothing above itself
     known_.emplace(v.payload, digest);
     reach_ = kNowhere;
   }
@@ -166,7 +168,7 @@ ObjectDigester::Digests ObjectDigester::elements(const Value& v) {
   return all;
 }
 
-// Keys with their values, in any order. Of a key that comes twice the last value counts.
+// Digests keys with their values, in any order. If a key occurs twice, the last value counts.
 ObjectDigest ObjectDigester::entries(std::string_view tag, const Value& v) {
   std::vector<std::pair<ObjectDigest, ObjectDigest>> pairs;
   auto items = m_.items(v);
@@ -202,7 +204,7 @@ ObjectDigest ObjectDigester::call(std::string_view form, const ObjectDigest& cal
   return hash.value();
 }
 
-// Bytes, or the call that makes them: protocols up to 2 have none.
+// The bytes of a bytes object, or of the call that makes one: protocols up to 2 have no opcode for bytes.
 std::optional<std::string> ObjectDigester::bytes_in(const Value& v) const {
   if (v.kind == Kind::kBytes && v.tag == 0) return std::string(m_.text(v));
   if (v.kind != Kind::kObject || m_.arguments_of(v).kind != Kind::kTuple) return std::nullopt;
@@ -220,7 +222,7 @@ std::optional<std::string> ObjectDigester::encoded(const Value& arguments) const
   return latin1(m_.text(text));
 }
 
-// What several protocols and versions spell in different ways.
+// Digests values that protocols and versions spell in different ways.
 std::optional<ObjectDigest> ObjectDigester::known_form(std::string_view name, const Value& arguments, const Value& v) {
   const auto at = [&](uint32_t i) { return m_.element(arguments, i); };
   if (const auto bytes = bytes_in(v)) return bytes_digest(*bytes, false);
@@ -238,13 +240,13 @@ std::optional<ObjectDigest> ObjectDigester::known_form(std::string_view name, co
     return call("new", of(at(0)), given, v);
   }
   if (name != "numpy.dtype") return std::nullopt;
-  Digests given;  // align and copy are numbers of old numpy, bools of new
+  Digests given;  // align and copy are numbers in old numpy, bools in new
   for (uint32_t i = 0; i < arguments.n; ++i)
     given.push_back(of(at(i).kind == Kind::kBool ? Value{.kind = Kind::kInt, .payload = at(i).payload} : at(i)));
   return call("call", of(m_.callable_of(v)), given, v);
 }
 
-// Dtype, shape and elements.
+// Digests dtype, shape and elements.
 ObjectDigest ObjectDigester::tensor(const TensorCall& call) {
   const BlobItem& archive = object_.blob.item;
   TensorItem t;
@@ -281,7 +283,7 @@ ObjectDigest ObjectDigester::tensor(const TensorCall& call) {
   return hash.value();
 }
 
-// ("storage", class, key, location, count): what it holds, as the tensors that only their classes understand see it.
+// Digests the bytes of a storage, ("storage", class, key, location, count), for tensors that only their classes understand.
 ObjectDigest ObjectDigester::storage(const Value& id) {
   if (id.kind != Kind::kTuple || id.n < 5 || m_.element(id, 2).kind != Kind::kText) return Hash("id").add(of(id)).value();
   Hash hash("storage");

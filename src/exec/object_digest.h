@@ -1,6 +1,6 @@
-// Identifies a Python object independently of its pickle: 128 bits, equal for equal values and, up to collisions, for no others. 3 and 3.0
-// differ, and so do 1 and True. What depends on the pickler alone does not count: the protocol, the memo, the order of entries of dicts and
-// sets, old and new module names, where the elements of a tensor lie and on which device they were.
+// Identifies a Python object independently of its pickle by 128 bits, which are equal for equal values and, up to collisions, only for
+// those. 3 and 3.0 differ, and so do 1 and True. What depends only on the pickler is ignored: the protocol, the memo, the order of entries
+// of dicts and sets, old and new module names, where the elements of a tensor lie and on which device they were.
 #pragma once
 
 #include <cstdint>

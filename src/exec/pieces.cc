@@ -8,7 +8,7 @@
 namespace dcp {
 namespace {
 
-// A span of a strided source may read past what it needs: always up to this, beyond it up to four times what it uses.
+// A span of a strided source may include bytes that it does not need: always up to this size, beyond it up to four times the bytes needed.
 constexpr uint64_t kFreeSpan = 64 * kKiB;
 
 }  // namespace
@@ -71,15 +71,15 @@ ChunkSpans ChunkReads::of_view(uint32_t chunk, const View& view, const AxisBox& 
   return s;
 }
 
-// As many of the fastest axes as can be had in one read: exactly dense where the record's CRC is summed on the way, since each byte must be
-// seen once; else with gaps that are not too wide.
+// Joins as many of the fastest axes as one read can cover. If the record's CRC is summed on the way, the read must be exactly dense, since
+// each byte must be seen once; otherwise it may have gaps that are not too wide.
 void ChunkReads::join_axes(ChunkSpans& s, bool strided) const {
   for (size_t a = 0; a < s.rank; ++a) s.order[a] = a;
   if (strided)
     std::stable_sort(s.order.begin(), s.order.begin() + static_cast<int64_t>(s.rank),
                      [&](size_t x, size_t y) { return s.strides[x] > s.strides[y]; });
   const bool may_skip = strided && plan_.checks[s.item] != CrcCheck::kFromUnits;
-  const uint64_t widest = resolved_.views.any() ? 0 : 4;  // times what is used
+  const uint64_t widest = resolved_.views.any() ? 0 : 4;  // times the bytes used
   const uint64_t element_bytes = bytes_of(s.info->dtype);
   while (s.outer > 0) {
     const size_t a = s.order[s.outer - 1];

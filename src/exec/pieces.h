@@ -1,5 +1,6 @@
-// Where the bytes of units come from. With one process: from the files. With several ranks: from the files that this rank sees, and from
-// messages with what the others read; those must arrive in the order in which a worker asks, so that order is defined once (visit_reads).
+// Where the bytes of units come from. With one process, that is the files. With several ranks, it is the files that this rank sees, and
+// messages with bytes that other ranks read. They must arrive in the order in which a worker asks for them, so this order is defined once
+// (visit_reads).
 #pragma once
 
 #include <array>
@@ -12,11 +13,11 @@
 
 namespace dcp {
 
-// Of one worker. Throws what reading a file throws.
+// The source of one worker. Throws what reading a file throws.
 class PieceSource {
  public:
   virtual ~PieceSource() = default;
-  // Returns `into`, filled, or a source-owned buffer of the same size, writable and valid until the worker's next batch.
+  // Returns `into`, filled, or a buffer of the source of the same size, writable and valid until the worker's next batch.
   virtual MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) = 0;
   // All bytes of an item from front to back, decoded (items/item_source.h: decode_item).
   virtual void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) = 0;
@@ -32,7 +33,7 @@ class FilePieces : public PieceSource {
   DataFiles& files_;
 };
 
-// One unit to do. Where another rank does the same unit and counts its sums, this rank writes its output only.
+// One unit to do. If another rank does the same unit and counts its sums, this rank only writes its output.
 struct UnitTask {
   uint64_t ordinal = 0;
   bool counted_elsewhere = false;
@@ -53,17 +54,17 @@ class UnitSupply {
   virtual ~UnitSupply() = default;
   virtual uint64_t batches() const = 0;
   virtual UnitBatch take(uint64_t batch) = 0;
-  // True: other ranks do units of the same plan. Every rank writes all literals and what it has of a unit, and its sink keeps its own part
-  // (Sink::keeps_own_part; a sink without parts, such as digests, only takes plans without literals and items). A unit, including its items
-  // without elements, is dealt to every rank whose part it writes to. join() is called when the units are done: it gives every rank the
-  // sums of all. Frames of items that no unit held whole need these sums, and are written after it.
+  // True: other ranks do units of the same plan. Every rank writes all literals and all output of its units, and its sink keeps its own
+  // part (Sink::keeps_own_part; a sink without parts, such as digests, only takes plans without literals and items). A unit, including its
+  // items without elements, is dealt to every rank whose part it writes to. join() is called when the units are done: it gives every rank
+  // the sums of all. Frames of items that no unit held whole need these sums, and are written after it.
   virtual bool is_shared() const { return false; }
   virtual void join(RunSums&, RunLosses&) {}
 };
 
 class MaxExtents;
 
-// Receives the reads that a worker will ask its source for during a unit, in that order.
+// Receives the reads that a worker will request during a unit, in that order.
 struct ReadVisitor {
   std::function<void(uint32_t file, uint64_t offset, uint64_t bytes)> read;
   std::function<void(const Item& item)> decode;
@@ -89,7 +90,7 @@ struct ChunkSpans {
   template <class Fn>
   void each(const Fn& fn) const;
 };
-// What a unit reads of this part of a chunk, piece by piece: one piece, or a few if the part cuts axes of a view.
+// What a unit reads from its part of a chunk, piece by piece: one piece, or a few if the part cuts axes of a view.
 class ChunkReads {
  public:
   ChunkReads(const Plan& plan, const SourceFacts& source, const Tensor& tensor)

@@ -1,4 +1,4 @@
-// The output is read back before it appears, and must have the sums of what was written.
+// Reads the output back before it appears, and compares its sums with those of the written bytes.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace dcp {
 
-// A sink that sums what goes to a FileSet, by file.
+// A sink that passes bytes to a FileSet and sums them by file.
 class SummedFiles : public Sink {
  public:
   // `specs`: what `files` was made with.

@@ -1,4 +1,4 @@
-// The unit of a transformed record that views lie in: decoded once for all of them, and scattered as it comes.
+// The unit of a transformed record with views: it is decoded once for all of them, and scattered while it is decoded.
 #include <algorithm>
 
 #include "exec/worker.h"
@@ -42,8 +42,8 @@ void Worker::scatter_record(const Group& g) {
   flush();
 }
 
-// What of the chunk lies in the window: boxes of its axes. Along each dim the axis whose neighbours are neighbours in the tensor makes a box;
-// the others go one index after the other.
+// Scatters the part of the chunk that lies in the window, as boxes of its axes. Along each dim, the axis whose neighbours are neighbours in
+// the tensor spans a box; the others are stepped through index by index.
 void Worker::scatter_window(const Scattered& to, const Window& window) {
   const Tensor& t = catalog_.tensors[run_.plan.tensors[to.tensor].id];
   const BoxView box = catalog_.box(t, to.chunk);
@@ -87,7 +87,7 @@ void Worker::scatter_window(const Scattered& to, const Window& window) {
   cut_axes(places, {&at, 1}, {{&begin, 1}, {&count, 1}}, scatter_cut);
 }
 
-// In parts that memory was planned for.
+// Works in parts for which memory was planned.
 void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const Strided& elements, uint64_t max_bytes) {
   const auto& [from, strides] = elements;
   const DType dtype = catalog_.tensors[run_.plan.tensors[tensor].id].dtype;

@@ -1,4 +1,4 @@
-// The unit of an item that cannot be read at random: decoded once from front to back, summed, and scattered as it comes.
+// The unit of an item without random access: it is decoded once from front to back, and summed and scattered while it is decoded.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -39,7 +39,7 @@ class Bands {
   uint64_t step_ = 1;  // indices of the dim before
 };
 
-// What another rank has decoded is as long as it is there.
+// The length is checked where the bytes arrive, because another rank may have decoded the record.
 void check_inflated(const Place& place, uint64_t bytes, uint64_t expected) {
   if (bytes != expected) fail(ProblemId::deflate_broken, place, std::to_string(bytes) + " bytes", std::to_string(expected));
 }
@@ -68,7 +68,7 @@ void Worker::decode_record(ItemId item, const std::function<void(Bytes)>& sink) 
   });
   run_.progress.bytes_read.fetch_add(source.length, std::memory_order_relaxed);
   if (deflated) check_inflated(place, position, last);
-  if (seen != info.record_bytes)  // the stream is not what it was when it was resolved
+  if (seen != info.record_bytes)  // the stream has changed since it was resolved
     fail(ProblemId::zstd_truncated, place, std::to_string(position) + " bytes", std::to_string(last) + " or more");
 }
 
@@ -104,7 +104,7 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
     }
   };
 
-  const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
+  const bool whole = info.strides_at != 0;  // strided: first collected, then gathered
   const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
   uint64_t held = 0;
   const auto flush = [&] {

@@ -1,6 +1,7 @@
 #include "exec/sums.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dcp {
 namespace {
@@ -11,7 +12,7 @@ void compare_record(const Catalog& catalog, const Crc32Sum& sum, const ItemRecor
     fail(ProblemId::internal, place_of(catalog, r), std::to_string(sum.added()) + " bytes summed", std::to_string(r.bytes));
   }
   const uint32_t got = sum.value(r.bytes);
-  if (!r.has_crc && got != 0) {  // a CRC may also be zero in earnest
+  if (!r.has_crc && got != 0) {  // zero may also be the real CRC
     ++out.without_crc;
     return;
   }
@@ -91,6 +92,8 @@ void RunSums::need_items_complete(const Catalog& catalog) const {
 std::vector<uint32_t> RunSums::archive_crcs(const Catalog& catalog, const OutputFile& file) const {
   std::vector<uint32_t> crcs;
   crcs.reserve(file.payloads.size());
+  std::map<uint64_t, std::string_view> headers;  // that a record has before its elements, by place
+  for (const Literal& l : plan_.literals) headers.emplace(l.file_offset, l.bytes);
   for (uint64_t record = 0; record < file.payloads.size(); ++record) {
     const ArchivePayload& p = file.payloads[record];
     const uint64_t bytes = file.archive->payload_bytes(record);
@@ -104,10 +107,12 @@ std::vector<uint32_t> RunSums::archive_crcs(const Catalog& catalog, const Output
         break;
       case ArchivePayload::Kind::kRegion: {
         const Region& r = plan_.regions[p.index];
-        if (regions_[p.index].added() != bytes)
+        const uint64_t at = file.archive->payload(record), head = r.file_offset - at;
+        if (regions_[p.index].added() != bytes - head)
           fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[plan_.tensors[r.tensor].id]))},
-               std::to_string(regions_[p.index].added()) + " bytes summed", std::to_string(bytes));
-        crcs.push_back(regions_[p.index].value(bytes));
+               std::to_string(regions_[p.index].added()) + " bytes summed", std::to_string(bytes - head));
+        const uint32_t of_head = head == 0 ? 0 : crc32_shift(crc32_raw(as_bytes(headers.at(at))), bytes - head);
+        crcs.push_back(regions_[p.index].value(bytes) ^ of_head);
         break;
       }
     }

@@ -9,7 +9,7 @@
 
 namespace dcp {
 
-// A record of a transformed item has no position in the file: names the whole item.
+// A record of a transformed item has no position in the file, so its place is the whole item.
 Place place_of(const Catalog& catalog, const ItemRecord& record);
 
 // The result of comparing records with the CRCs that their writer stored.
@@ -54,8 +54,8 @@ class RunSums {
   std::vector<Part> parts() const;
   void set(const std::vector<Part>& parts);
 
-  // kThrow: throws `internal` if a sum is incomplete: a planner that loses a byte must not pass as a good checkpoint. kCollect: units may
-  // have failed, so such a record is skipped.
+  // With kThrow, throws `internal` if a sum is incomplete, because a byte that the planner lost must not go unnoticed. With kCollect, units
+  // may have failed, so such a record is skipped.
   Compared compare(const SourceFacts& source, Faults faults) const;
   // By record of an output archive.
   std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;

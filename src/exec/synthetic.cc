@@ -19,7 +19,7 @@ uint64_t noise(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Keeps sign and mantissa and sets the exponent of 1.0, in each element of 8 bytes of noise. Other dtypes stay noise.
+// Sets the exponent of 1.0 in each float of 8 bytes of noise, and keeps sign and mantissa. Other dtypes stay noise.
 struct Mask {
   uint64_t keep = ~uint64_t{0};
   uint64_t set = 0;

@@ -11,8 +11,8 @@
 namespace dcp {
 namespace {
 
-constexpr size_t kBlock = 2048;  // values that are looked at together: they stay in the nearest cache
-constexpr size_t kLanes = 8;     // sums side by side: their order is the same on every machine
+constexpr size_t kBlock = 2048;  // values in a block, which stays in the nearest cache
+constexpr size_t kLanes = 8;     // sums side by side, so the order of additions is the same on every machine
 
 double power_of_ten(int n) {
   static const std::array<double, 33> kPowers = [] {
@@ -23,13 +23,13 @@ double power_of_ten(int n) {
   return kPowers[static_cast<size_t>(n)];
 }
 
-// Of a finite value that is not zero.
+// The magnitude is finite and not zero.
 size_t decade_of(double magnitude) {
   constexpr int kMax = static_cast<int>(std::tuple_size_v<decltype(TensorStats::decades)>) - 1;
   uint64_t bits = 0;
   std::memcpy(&bits, &magnitude, sizeof bits);
   const int exponent = static_cast<int>(bits >> 52) - 1023;
-  // log10(2) a little too small, and so never too far up but by what the comparison finds.
+  // 0.30102 is slightly below log10(2); the comparisons correct the estimate.
   int n = std::clamp(static_cast<int>(std::floor(exponent * 0.30102)) - TensorStats::kLowest, 0, kMax);
   while (n < kMax && magnitude >= power_of_ten(n + 1)) ++n;
   while (n > 0 && magnitude < power_of_ten(n)) --n;
@@ -93,7 +93,7 @@ TensorStats& TensorStats::operator+=(const TensorStats& more) {
   if (more.finite() > 0) {
     min = finite() > 0 ? std::min(min, more.min) : more.min;
     max = finite() > 0 ? std::max(max, more.max) : more.max;
-    // Chan, Golub and LeVeque: of two halves, each with its own mean.
+    // Chan, Golub and LeVeque's formula for two halves with different means.
     const double apart = more.mean - mean;
     deviations += more.deviations + apart * apart * (a * b / (a + b));
     mean = finite() > 0 ? mean + apart * (b / (a + b)) : more.mean;
@@ -130,7 +130,7 @@ StatsSink::StatsSink(const Plan& plan, std::vector<DType> dtypes, const Source& 
 
 namespace {
 
-// What this thread does; of another sink once that is gone.
+// The unit that this thread is doing. The sink may be one that no longer exists.
 thread_local std::pair<const StatsSink*, uint64_t> in_hand{nullptr, 0};
 
 }  // namespace

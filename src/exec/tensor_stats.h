@@ -20,11 +20,11 @@ namespace dcp {
 struct TensorStats {
   uint64_t values = 0;  // for complex dtypes, real and imaginary parts each count
   uint64_t nan = 0, infinite = 0, zero = 0;
-  // Of the finite values, if there are any.
+  // These are of the finite values, if there are any.
   long double min = 0, max = 0;  // exact for 64-bit integers
   double mean = 0;
   double deviations = 0;  // the sum of their squares
-  // Finite non-zero values by magnitude: [n] counts those from 10^(kLowest + n) to ten times that; the first and the last also those
+  // Finite non-zero values by magnitude: [n] counts those from 10^(kLowest + n) to ten times that; the first and the last also count those
   // beyond.
   static constexpr int kLowest = -16;
   std::array<uint64_t, 32> decades{};
@@ -39,7 +39,7 @@ bool has_numbers(DType dtype);
 // Statistics of dense elements.
 TensorStats stats_of(DType dtype, Bytes elements);
 
-// Sums by unit and joins the sums in unit order. It is also the supply, so that it knows which unit a worker does.
+// Sums each unit by itself and joins the sums in unit order. It is also the supply, so that it knows which unit a worker is doing.
 class StatsSink final : public Sink, public UnitSupply {
  public:
   // `dtypes`: by file.

@@ -1,18 +1,19 @@
-// What a unit is: its steps, and the order in which they read and write. Defined once, for the worker that does the unit (exec/worker), the
-// rank that reads for it (ranks/exchange) and the dealing of units to the ranks whose blocks they write (ranks/blocks): nothing but this
-// order tells apart the bytes in a message between ranks.
+// What a unit is: its steps, and the order in which they read and write. The worker that does the unit (exec/worker), the rank that reads
+// for it (ranks/exchange) and the dealing of units to the ranks whose blocks they write (ranks/blocks) share this definition: only the
+// order identifies the bytes in a message between ranks.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "catalog/overlaps.h"
+#include "catalog/box.h"
 #include "plan/plan.h"
 
 namespace dcp {
 
-// Maximum extents of a tensor's chunks and regions on each dim, for finding those that a box crosses. Views the plan and the catalog.
+// Maximum extents of a tensor's chunks and regions on each dim, for finding those that a box crosses. The plan and the catalog must outlive
+// it.
 class MaxExtents {
  public:
   MaxExtents(const Plan& plan, const Catalog& catalog);
@@ -37,7 +38,7 @@ class MaxExtents {
 //   stream(tensor, chunk)                 all elements of a transformed chunk, which is not empty
 //   scatter_record(group)                 all elements of the chunks that are views of one transformed record
 //   copy(range, at, bytes)                bytes [at, at + bytes) of plan.copies[range]
-//   copy_deflated(range)                  all of one that is decoded from a deflated record
+//   copy_deflated(range) all of a range that is decoded from a deflated record
 //   check(group, file, at, bytes)         a stretch of a file that records of the group lie in
 //   check_decoded(group)                  the records of a transformed item
 // `tensor` is an index of plan.tensors.

@@ -7,7 +7,7 @@ namespace dcp {
 
 MutableBytes Worker::Buffer::first(uint64_t bytes) {
   if (bytes > bytes_) {
-    data_.reset();  // before the new one: the old bytes are not wanted
+    data_.reset();  // freed before the new one is allocated: the old bytes are not needed
     data_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     bytes_ = bytes;
   }
@@ -90,7 +90,8 @@ void Worker::check(const Group& g, uint32_t file, uint64_t at, uint64_t bytes) {
   add_parts(records, at, read(file, at, source_.first(bytes)));
 }
 
-// The parts of records that lie in `data`, which begins at `at`. Records that end there or before are taken off the front.
+// The parts of records that lie in `data`, which begins at `at`. Records that end before `data` does are dropped from the front of
+// `records`.
 void Worker::add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data) {
   const uint64_t until = at + data.size();
   const auto after = [&](const ItemRecord& r) { return r.offset + r.bytes > at; };

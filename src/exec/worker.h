@@ -21,13 +21,13 @@ namespace dcp {
 struct SharedRun {
   RunSums uncounted_sums;  // of units that another rank counts
   RunLosses uncounted_losses;
-  // By region: a unit of this rank wrote its item whole, with its frame. Other frames need the sums of all ranks.
+  // By region: whether a unit of this rank wrote the whole item, with its frame. Other frames need the sums of all ranks.
   std::vector<std::atomic<bool>> framed;
   SharedRun(const Plan& plan, const Catalog& catalog)
       : uncounted_sums(plan, catalog), uncounted_losses(plan), framed(plan.regions.size()) {}
 };
 
-// Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
+// Everything that the workers of a run share. All of it is const except sums, losses, sink and counters, which are thread-safe.
 struct Run {
   const Plan& plan;
   const SourceFacts source;
@@ -77,7 +77,7 @@ class Worker {
   }
 
  private:
-  // Grows and never shrinks; not zeroed.
+  // A buffer that grows, never shrinks, and is not zeroed.
   class Buffer {
    public:
     MutableBytes first(uint64_t bytes);
@@ -94,10 +94,10 @@ class Worker {
     Numbers strides{};
     MutableBytes bytes;
     bool wants_raw = false;
-    uint32_t raw = 0;        // raw CRC of those bytes of the box that came straight from source runs
+    uint32_t raw = 0;        // raw CRC of the bytes of the box that came straight from source runs
     uint64_t raw_bytes = 0;  // how many did
   };
-  // Where the spans of a chunk's part go in the box.
+  // Where the spans of a part of a chunk go in the box.
   struct Piece {
     const ChunkSpans& spans;
     size_t inner = 0;        // dims of a span
@@ -107,7 +107,7 @@ class Worker {
     bool dense_to = false;  // a span is one run on both sides
   };
 
-  // Output of a batch in the making: adjacent bytes of a file are written together.
+  // The output of the current batch: adjacent bytes of a file are written together.
   struct Gather {
     struct Run {
       uint32_t file = 0;
@@ -147,7 +147,7 @@ class Worker {
     Bytes elements;
     uint64_t first = 0, count = 0;
     bool whole = false;      // all of the record
-    uint64_t box_bytes = 0;  // that are scattered at once
+    uint64_t box_bytes = 0;  // scattered at a time
   };
   void scatter_window(const Scattered& to, const Window& window);
   struct Strided {
@@ -160,7 +160,7 @@ class Worker {
   void write(uint32_t file, uint64_t offset, Bytes bytes);
   // Converts `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
   MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);
-  // Casts from the metadata's dtype to the output's, adding to the tensor's losses. Returns the elements, in `bytes` or in cast_.
+  // Casts from the metadata's dtype to the output's and adds to the tensor's losses. Returns the elements, in `bytes` or in cast_.
   MutableBytes cast_elements(uint32_t tensor, MutableBytes bytes, uint64_t elements, DType from);
 
   Run& run_;

@@ -1,4 +1,5 @@
-// From source chunks into the box of a unit: as few reads as the chunks' layout allows, each byte of a dense record exactly once.
+// Reads source chunks into the box of a unit, in as few reads as the chunks' layout allows; each byte of a dense record is read exactly
+// once.
 #include <algorithm>
 
 #include "exec/worker.h"
@@ -16,7 +17,7 @@ void Worker::place_piece(Assembly& a, const ChunkSpans& spans) {
     p.sizes[i] = spans.sizes[axis];
     p.from_strides[i] = spans.strides[axis];
     p.to_strides[i] = stride_of(axis);
-    // Strides of elements that share places can make the extent of a span equal to its count, so both sides are looked at.
+    // With strides by which elements overlap, the extent of a span can equal its count, so both sides are checked.
     if (p.sizes[i] > 1 && (p.to_strides[i] != static_cast<int64_t>(run) || p.from_strides[i] != static_cast<int64_t>(run)))
       p.dense_to = false;
     run *= static_cast<uint64_t>(p.sizes[i]);

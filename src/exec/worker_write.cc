@@ -1,6 +1,6 @@
-// From the box of a unit to the output regions that it crosses. An item that a unit holds whole is made in memory and written at once, in a
-// batch together with its neighbours in the file; of a larger one the payload is written piece by piece, and its frame by whoever adds the
-// last byte to its sum.
+// Writes the box of a unit to the output regions that it crosses. An item that fits into the unit is made in memory and written at once, in
+// a batch together with its neighbours in the file. The payload of a larger one is written piece by piece, and its frame by the worker that
+// adds the last byte to its sum.
 #include <algorithm>
 #include <utility>
 
@@ -101,7 +101,7 @@ void Worker::write_part(const Assembly& a, uint32_t index, BoxView part) {
   } while (next_index(index_of, sizes, outer));
 }
 
-// All of an item but its payload, whose sum is complete.
+// Writes all of an item except its payload, whose sum is complete.
 void Worker::write_item_frame(uint32_t index) {
   const Region& region = run_.plan.regions[index];
   const uint64_t bytes = run_.plan.payload_bytes(region);
@@ -128,9 +128,11 @@ void Worker::empty_items(uint32_t tensor) {
   }
 }
 
-// Every region of a batch is inside it. In the order of their places in the files, so that neighbours there are neighbours here.
+// All regions of the batch's tensors lie inside the batch. They are sorted by their places in the files, so that neighbours there become
+// neighbours here.
 void Worker::begin_batch(const Group& group) {
-  // Only items are small and many enough to be worth it; and what the sink takes tensor by tensor survives the failure of another.
+  // Only items are small and many enough to be worth gathering. Anything else is written tensor by tensor, so that the failure of one does
+  // not affect the others.
   const PlanTensor& first = run_.plan.tensors[group.first];
   if (first.region_count == 0 || !run_.plan.regions[first.first_region].is_item()) return;
   const PlanTensor& last = run_.plan.tensors[group.first + group.count - 1];

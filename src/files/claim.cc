@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "plan/assets.h"
 
 namespace dcp {
@@ -48,8 +48,9 @@ void remove_folder_of_files(Io& io, const Leftover& left, uint32_t owner, Links 
 
 }  // namespace
 
-// A holder removes the file before it lets go, so what was opened may have lost its name: then it locks nothing, and the file that has the
-// name now is tried. Five rounds: after the first each needs another run to begin or end at that very moment.
+// A holder removes the lock file before it releases the lock, so the file that was opened may have lost its name. It then protects nothing,
+// and the file that now has the name is tried. Five rounds are enough: after the first, each needs another run to begin or end at that very
+// moment.
 OpenFile lock_output(Io& io, Handle folder, const std::string& name) {
   for (int round = 0; round < 5; ++round) {
     if (const std::optional<Handle> left = io.open_write(folder, name)) {
@@ -77,7 +78,7 @@ OpenFile lock_output(Io& io, Handle folder, const std::string& name) {
   return {};
 }
 
-// Its name goes before it is let go (lock_output says why).
+// The file is removed before its lock is released (lock_output says why).
 ClaimedName::~ClaimedName() {
   if (lock_) ignoring_errors([&] { io_.remove_file(folder_, name_); });
 }

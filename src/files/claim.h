@@ -1,4 +1,4 @@
-// The working names beside an output: who may use them, and what an interrupted run has left there.
+// The working names beside an output: who may use them, and what interrupted runs have left there.
 //
 // Others may write into the folder as well. So a leftover counts as ours only if it is of a kind that we create and belongs to our user;
 // and it is removed through the open folder that was examined, one level deep: an output has no subfolders.
@@ -12,7 +12,7 @@
 
 namespace dcp {
 
-// Creates the file anew and locks it; returns nothing while another process holds the lock. Replaces what an interrupted run left.
+// Creates the lock file and locks it. Replaces one that an interrupted run left. Returns no file while another process holds the lock.
 OpenFile lock_output(Io& io, Handle folder, const std::string& name);
 
 // Holds the lock while the object lives, then frees the name.
@@ -32,13 +32,13 @@ class ClaimedName {
   OpenFile lock_;
 };
 
-// Whether, by its name, the file may be part of a checkpoint, belong beside it, or be a working file of it.
+// Whether a file of this name may be part of a checkpoint, belong beside one, or be one of its working files.
 bool may_be_in_output(std::string_view name);
 
 // Old checkpoints may hold links to files that are not part of them. The links are removed, never followed.
 enum class Links : uint8_t { kNever, kMayBe };
-// A file, or a folder of files, that an interrupted run of the user `owner` left. If it is or holds anything else, nothing is removed and
-// leftover_foreign is thrown.
+// A file, or a folder of files, that an interrupted run of the user `owner` left. If it is or contains anything else, nothing is removed
+// and leftover_foreign is thrown.
 struct Leftover {
   Handle folder = 0;
   const std::string& name;
@@ -46,14 +46,14 @@ struct Leftover {
 };
 void remove_leftover(Io& io, const Leftover& left, uint32_t owner, Links links);
 
-// Whether `name` is the file or folder with these facts, and not a link to it.
+// Whether `name` is the file or folder with these facts itself, not a link to it.
 bool is_named(Io& io, Handle folder, const std::string& name, const FileFacts& facts);
 
 template <class F>
 void ignoring_errors(F f) noexcept {
   try {
     f();
-  } catch (...) {  // cleaning up after an error that is already on its way
+  } catch (...) {  // this cleans up after an error that is already being thrown
   }
 }
 

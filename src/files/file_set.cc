@@ -53,7 +53,7 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   const std::string interrupted = "left by an interrupted run";
   if (form == Form::kInPlace) {
     std::vector<DirEntry> entries = io.list(inside.get());
-    // Final names first: the working ones tell whose they are.
+    // Files with final names come first: the working names show that they are ours.
     std::ranges::stable_partition(entries, std::not_fn(is_working_file));
     for (const DirEntry& entry : entries) {
       if (entry.name == kLock || (!is_working_file(entry) && !has_working_name(io, inside.get(), entry.name))) continue;
@@ -65,7 +65,7 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   if (const auto facts = io.facts(around.get(), partial)) remove(path_of(partial), partial, *facts, Links::kNever, interrupted);
   const auto replaced = io.facts(around.get(), old);
   if (!replaced) return;
-  // An interrupted run came as far as moving the old folder aside. Without a new one in its place it is still the output.
+  // An interrupted run had moved the old folder aside. If no new one took its place, it is still the output.
   if (io.facts(around.get(), name)) return remove(path_of(old), old, *replaced, Links::kMayBe, "replaced by an interrupted run");
   if (replaced->link || replaced->kind != FileKind::kDirectory)
     fail(ProblemId::leftover_foreign, Place{.path = path_of(old)}, {}, "a folder");
@@ -81,8 +81,8 @@ void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
   dcp::check_space(io, out, folder, needed);
 }
 
-// What is opened could be another folder already. An empty one of ours is as good as the one that was made. Others get into it when it has
-// the output's name.
+// The folder that is opened may already be a different one; an empty folder of ours is as good as the one that was made. Other users get
+// access once it has the output's name.
 void FileSet::State::make_partial_folder() {
   io.make_folder(around.get(), partial);
   made_folder = true;
@@ -102,14 +102,14 @@ void FileSet::State::create(const FileSpec& spec) {
   if (spec.same_as && options.sharing != Sharing::kCopy && share(spec, file)) return files.push_back(std::move(file));
   const auto handle = opened.open(static_cast<uint32_t>(files.size()), [&] {
     OpenFile open(io, io.create(folder(), file.name));
-    files.push_back(std::move(file));  // ours from here on; there is room, so nothing can come between
+    files.push_back(std::move(file));  // the set owns it from here on; push_back cannot throw, as there is room
     files.back().made = io.facts(open.get());
     return open;
   });
   io.allocate(handle->get(), spec.bytes);
 }
 
-// False: it has to be written, and there is nothing of it yet. `files` has room.
+// Returns false if the file has to be written; nothing of it exists then. `files` has room.
 bool FileSet::State::share(const FileSpec& spec, File& file) {
   const OpenFile source = spec.same_as();
   if (!source && options.sharing != Sharing::kBest) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "another store");
@@ -150,7 +150,7 @@ std::shared_ptr<const OpenFile> FileSet::State::handle(uint32_t file) {
   });
 }
 
-// Where the file system gives new ids: what has the same owner and kind.
+// Where ids do not last, a file of the same owner and kind counts.
 bool FileSet::State::is_written(const FileFacts& made, const std::optional<FileFacts>& now) const {
   return now && !now->link && now->kind == made.kind && now->owner == made.owner &&
          (now->id == made.id || !io.write_capabilities(folder()).keeps_ids);
@@ -164,8 +164,8 @@ void FileSet::State::remove_written(const std::string& file, const FileFacts& ma
   if (is_written(made, io.facts(folder(), file))) io.remove_file(folder(), file);
 }
 
-// Removes what this object created and nothing else; after a commit that is only the lock. The lock last: until then no other run may
-// take what lies here for its own. Its name goes before it is let go (lock_output says why).
+// Removes what this object created and nothing else; after a commit that is only the lock. The lock is removed last: until then no other
+// run may claim the files here. Its file is removed before the lock is released (lock_output says why).
 void FileSet::State::clean_up() noexcept {
   opened.close_all();
   for (const File& f : files) {

@@ -1,21 +1,23 @@
-// The sink that writes files: whole under the final name, or absent.
+// The sink that writes files: they appear complete under the final name, or not at all.
 //
-// One file: `.OUT.dcpctl-partial` beside OUT, given its final size and space before the first byte, synced, renamed without replacing
-// (or replacing, with kYes), folder synced.
-// A folder: the same with a folder of that name holding the files. An existing empty OUT folder is filled in place instead (its parent
-// may not be ours to write): each file is `OUT/.NAME.dcpctl-partial` until all are complete, and the last one of the list (`.metadata`
-// or the index) is renamed last.
+// One file is written as `.OUT.dcpctl-partial` beside OUT. It gets its final size and space before the first byte, is synced, and is
+// renamed without replacing (or replacing, with kYes); then the folder is synced.
+//
+// A folder is written in the same way, as a folder of that name that holds the files. An existing empty OUT folder is filled in place
+// instead (its parent may not be ours to write): each file is `OUT/.NAME.dcpctl-partial` until all are complete, and the last one of the
+// list (`.metadata` or the index) is renamed last.
+//
 // With Replace::kYes the old output stays until the new one is complete: a file is replaced by rename; a folder is moved aside to
 // `.OUT.dcpctl-old`, the new one put in its place, then the old one removed. Files never replace folders, nor folders files.
 //
 // The lock is an empty file of its own, `.OUT.dcpctl-lock` beside OUT (filled in place: `OUT/.dcpctl-lock`), so that it is the same lock
-// whatever a concurrent dcpctl writes, and never the finished output. Its holder owns everything of this user under the names above
+// whatever a concurrent dcpctl writes, and never part of the output. Its holder owns everything of this user under the names above
 // (claim.h).
 //
 // Even if others write into the folder, only what was written here gets the output's name: folders stay open from the beginning and names
 // are looked up in them; a file gets its name through its open handle (if the file system has links and the name is free); otherwise the
-// file under the partial name is compared with the one that was created, before and after the rename, and put back if it is another one.
-// A folder that is made here is closed to other users until it has the output's name.
+// file under the partial name is compared with the one that was created, before and after the rename, and renamed back if it is a different
+// one. A folder that is made here is closed to other users until it has the output's name.
 #pragma once
 
 #include <functional>
@@ -28,11 +30,11 @@ namespace dcp {
 struct FileSpec {
   std::string name;    // inside the folder, without '/'; "" where the output is one file
   uint64_t bytes = 0;  // final size
-  // Opens a file with the same bytes: if the file system can, the two share them and nothing is written (sharing_of).
+  // Opens a file with the same bytes: if the file system allows it, the two share them and nothing is written (sharing_of).
   std::function<OpenFile()> same_as{};  // returns none: the file can only be copied
 };
 
-// How a file gets the bytes of another one: as a clone, which is a file of its own; as another hard link to it; by copying.
+// How a file gets the bytes of another one: by cloning, which makes an independent file; by a hard link; by copying.
 enum class Sharing : uint8_t { kBest, kClone, kLink, kCopy };
 
 struct FileSetOptions {
@@ -44,11 +46,12 @@ struct FileSetOptions {
 };
 
 // The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a concurrent dcpctl holds
-// the lock; leftover_foreign if something else lies where leftovers may; io_no_space if there is not enough space. What an interrupted run
-// left is removed and named in found(). Throws share_impossible if a sharing other than kBest is requested and does not work. An error of
-// commit() means that nothing has changed, with three exceptions: io_sync of the parent folder (the new output is in place, but a power
-// loss may still undo it; a replaced folder is therefore kept aside), io_remove (the output is in place, but working files are left beside
-// it) and output_swapped when one file was to replace another (neither has the name). The next run with this output removes what was left.
+// the lock; leftover_foreign if something else lies where leftovers may; io_no_space if there is not enough space. Leftovers of an
+// interrupted run are removed and named in found(). Throws share_impossible if a sharing other than kBest is requested and does not work.
+// An error of commit() means that nothing has changed, with three exceptions: io_sync of the parent folder (the new output is in place, but
+// a power loss may still undo it; a replaced folder is therefore kept aside), io_remove (the output is in place, but working files are left
+// beside it) and output_swapped when one file was to replace another (neither has the name). The next run with this output removes what was
+// left.
 class FileSet : public Sink {
  public:
   FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options);
@@ -57,7 +60,7 @@ class FileSet : public Sink {
   void finish() override;
   void commit() override;
   void abort() noexcept override;
-  // Reads back what was written, before commit. Throws like read_exact.
+  // Reads back what was written, before commit. Throws what read_exact throws.
   void read(uint32_t file, uint64_t offset, MutableBytes into) const;
   // Where the files are until commit, for other processes that write into them: a folder, a folder in it or "", the files; each followed by
   // its inode.

@@ -1,29 +1,29 @@
-// How what was written gets the output's name.
+// How the written files get the output's name.
 #include "files/claim.h"
 #include "files/file_set_state.h"
 #include "files/output_free.h"
 
 namespace dcp {
 
-// Looked at before, and since the name may come to mean another file in that very moment, afterwards: then it goes back to where it was
-// put.
+// The file is checked before the rename, and again afterwards, since its name may come to mean another file in between. Such a file is
+// renamed back.
 void FileSet::State::rename_written(const Renaming& r, const FileFacts& made, Replace replace) {
   check_written(r.path, made, io.facts(r.in, r.from));
   io.rename(r.in, r.from, r.to, replace);
-  bool written = true;  // should that not be seen afterwards, it was seen before
+  bool written = true;  // if it cannot be checked afterwards, the check before must do
   ignoring_errors([&] { written = is_written(made, io.facts(r.in, r.to)); });
   if (written) return;
   ignoring_errors([&] {
     try {
       io.rename(r.in, r.to, r.from, Replace::kNo);
-    } catch (const Error&) {  // something is there again; a file may at least not stay under the output's name
+    } catch (const Error&) {  // the name is taken again; a file must at least not keep the output's name
       if (made.kind == FileKind::kRegular) io.remove_file(r.in, r.to);
     }
   });
   fail(ProblemId::output_swapped, Place{.path = r.path});
 }
 
-// The file gets its name from what is open, so that no other can get it. A name that is taken can only be given by renaming.
+// Links the open file to its name, so that no other file can get it. A name that is taken can only be replaced by a rename.
 void FileSet::State::name_file(uint32_t file, Replace replace) {
   const File& f = files[file];
   if (replace == Replace::kNo && f.sharing == Sharing::kCopy && io.link(handle(file)->get(), folder(), f.final_name)) return;
@@ -35,8 +35,8 @@ void FileSet::State::check_folder() const {
   if (io.list(inside.get()).size() != files.size()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "other files");
 }
 
-// The moment without any output is as short as it can be without an exchange; a crash in it is repaired by remove_leftovers. What memory
-// it takes is taken before: afterwards there is no way back.
+// The moment without an output is as short as possible without an exchange; remove_leftovers repairs a crash in it. All memory is allocated
+// before, since afterwards there is no way back.
 void FileSet::State::swap_folders() {
   check_folder();
   const auto there = options.replace == Replace::kYes ? io.open_folder(around.get(), name) : std::nullopt;
@@ -48,14 +48,14 @@ void FileSet::State::swap_folders() {
     check_replaceable(out, outdated);
     rename_written({out, around.get(), name, old}, io.facts(replaced.get()), Replace::kNo);
   } else if (options.replace == Replace::kYes && io.facts(around.get(), name).value_or(FileFacts{}).link) {
-    io.remove_file(around.get(), name);  // it holds nothing that could be lost, and to give a link another name the sandbox does not allow
+    io.remove_file(around.get(), name);  // a link holds no data, and the sandbox does not allow renaming it
   }
   bool named = false;
   try {
     rename_written({path_of(partial), around.get(), partial, name}, io.facts(inside.get()), Replace::kNo);
     named = true;
-    // A file could be exchanged behind the look at it, and even behind a second one: in a call that had found the folder under its old
-    // name, and waited for ours to end. Of what others do in it afterwards no run can know.
+    // A file could be swapped after the first check, and even after the second: by a call that had found the folder under its old name and
+    // waited for ours to end. What others do in the folder afterwards, no run can know.
     check_folder();
     if (permissions) io.set_permissions(inside.get(), *permissions);
     check_folder();
@@ -73,8 +73,8 @@ void FileSet::State::swap_folders() {
   io.remove_folder(around.get(), old);
 }
 
-// The last file says that the others are there, so it must not reach the disk before them. Working names go when it is there: until then they
-// tell the next run what is ours.
+// The last file implies that the others exist, so it must not reach the disk before them. Working names are removed after it: until then
+// they show the next run which files are ours.
 void FileSet::State::name_in_place() {
   const auto now = io.facts(out);
   if (!now || now->id != io.facts(inside.get()).id) fail(ProblemId::output_swapped, Place{.path = out});

@@ -1,8 +1,8 @@
-// What a FileSet keeps between its creation and its end: made and removed in file_set.cc, committed in file_set_commit.cc.
+// The state of a FileSet. It is made and removed in file_set.cc, and committed in file_set_commit.cc.
 #pragma once
 
-#include "base/recent_files.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
+#include "base/store.h"
 #include "files/file_set.h"
 
 namespace dcp {
@@ -10,7 +10,7 @@ namespace dcp {
 struct FileSet::State {
   enum class Form : uint8_t { kFile, kFolder, kInPlace };
   struct File {
-    std::string name, final_name;  // in the folder that the files are written into; the same in a folder that is renamed as a whole
+    std::string name, final_name;  // in the folder that the files are written into; equal if the folder is renamed as a whole
     uint64_t bytes;
     std::optional<FileFacts> made{};  // as soon as they are known
     Sharing sharing = Sharing::kCopy;
@@ -21,15 +21,15 @@ struct FileSet::State {
   const FileSetOptions options;
   const std::string name, partial, old;  // of the output, and beside it
   Form form = Form::kFile;
-  OpenFile around, inside;  // the folder of those names; the one that files are written into, where it is another
+  OpenFile around, inside;  // the folder of those names; the one that files are written into, if it is a different one
   std::string lock_name;
   OpenFile lock;
-  uint32_t owner = 0;  // of what we make here
+  uint32_t owner = 0;  // of files that we create here
   std::vector<File> files;
   RecentFiles opened;
   bool made_folder = false;             // `partial` is a folder of ours
   FileId made_id;                       // of it
-  std::optional<uint32_t> permissions;  // that it will have; until then it is its owner's alone. nullopt: it has them
+  std::optional<uint32_t> permissions;  // that it will get; until then it is private to its owner. nullopt: it has them
   bool committed = false;
 
   State(Io& the_io, std::string path, FileSetOptions the_options)
@@ -56,7 +56,7 @@ struct FileSet::State {
     return form == Form::kFile ? path_of(f.name) : (form == Form::kInPlace ? out : path_of(partial)) + "/" + f.name;
   }
   std::shared_ptr<const OpenFile> handle(uint32_t file);
-  // Write-back errors are reported by syncing a descriptor that was open all the time; a reopened one may miss them.
+  // Only a descriptor that was open all the time is sure to report write-back errors when it is synced.
   Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
   bool is_written(const FileFacts& made, const std::optional<FileFacts>& now) const;
   void check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const;

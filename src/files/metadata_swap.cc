@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/file_names.h"
 #include "base/limits.h"
-#include "base/working_names.h"
 #include "catalog/kind.h"
 #include "format/dcp_metadata.h"
 
@@ -32,12 +32,12 @@ void copy_file(Io& io, Handle from, Handle folder, const std::string& name, bool
   }
 }
 
-// One more name for a file, or a file of the same bytes.
+// Gives a file another name, or makes a copy of that name.
 void name_again(Io& io, Handle file, Handle folder, const std::string& name, bool sync) {
   if (!io.link(file, folder, name)) copy_file(io, file, folder, name, sync);
 }
 
-// Data files that metadata names; nothing where it is not there or cannot be read to its end.
+// The data files that a metadata file names; nullopt if it does not exist or cannot be read to its end.
 std::optional<std::set<std::string>> files_named_by(Io& io, const std::string& folder, const std::string& name) {
   try {
     const std::optional<Handle> handle = io.open_beneath(folder, name, FollowLinks::kCacheOnly);
@@ -58,10 +58,10 @@ MetadataSwap::MetadataSwap(Io& io, const std::string& folder, bool sync)
     : io_(io), path_(folder), sync_(sync), inside_(io, io.open_folder(folder)), claim_(io, inside_.get(), std::string(kLock)) {
   if (!claim_.is_ours()) fail(ProblemId::output_busy, {.path = folder});
   for (const std::string_view ending : {kPartial, kOld}) recover(beside(kMetadata, ending));
-  const ClaimedName left(io, inside_.get(), beside(kMetadata, kLock));  // should it be there, it goes
+  const ClaimedName left(io, inside_.get(), beside(kMetadata, kLock));  // removes a leftover lock
 }
 
-// The metadata before the data: if this ends in between, the files belong to no checkpoint and nobody misses them.
+// The metadata is removed before the data: if this is interrupted, the files belong to no checkpoint and nobody needs them.
 MetadataSwap::~MetadataSwap() {
   set_.reset();
   for (const std::string& name : made_) ignoring_errors([&] { io_.remove_file(inside_.get(), name); });
@@ -104,7 +104,7 @@ OpenFile MetadataSwap::make_data_file(const std::string& name, uint64_t bytes) {
   return file;
 }
 
-// An error of a commit may come before the new one has its name, or after it.
+// Whether the old metadata still has its name. A failed commit may or may not have renamed the new one.
 bool MetadataSwap::is_still(const FileFacts& old) noexcept {
   bool is = false;
   ignoring_errors([&] { is = is_named(io_, inside_.get(), kMetadata, old); });
@@ -131,8 +131,8 @@ void MetadataSwap::commit_without(const std::vector<std::string>& files) {
   if (!old) fail(ProblemId::file_missing, {.path = path_ + "/" + kMetadata});
   const FileFacts facts = io_.facts(old.get());
   name_again(io_, old.get(), inside_.get(), aside, sync_);
-  if (sync_) io_.sync_folder(inside_.get());  // new data and the old metadata's other name, before the new metadata has its name
-  // From here on the data may be needed: should this end without an answer, what is too much is found by the next run.
+  if (sync_) io_.sync_folder(inside_.get());  // new data, and the old metadata's other name, before the new metadata gets its name
+  // From here on the data may be needed: if the commit is interrupted, the next run finds any surplus.
   std::vector<std::string> made = std::exchange(made_, {});
   try {
     set_->commit();
@@ -144,7 +144,7 @@ void MetadataSwap::commit_without(const std::vector<std::string>& files) {
     throw;
   }
   for (const std::string& name : files) io_.remove_file(inside_.get(), name);
-  if (sync_) io_.sync_folder(inside_.get());  // as long as one may come back, the next run must be able to tell whose it is
+  if (sync_) io_.sync_folder(inside_.get());  // as long as a power loss may bring one back, the next run must see that it is ours
   io_.remove_file(inside_.get(), aside);
   if (sync_) io_.sync_folder(inside_.get());
 }
@@ -154,8 +154,8 @@ OpenFile MetadataSwap::open_old() {
   return handle ? OpenFile(io_, *handle) : OpenFile();
 }
 
-// The first free of `.metadata.orig`, `.metadata.orig.1` and so on: no save's metadata is ever lost. One that an interrupted run has left is
-// the same file.
+// Uses the first free name of `.metadata.orig`, `.metadata.orig.1` and so on, so no save's metadata is ever lost. If an interrupted run has
+// already made the name, it is the same file.
 std::string MetadataSwap::keep_original(Handle old) {
   const FileFacts facts = io_.facts(old);
   for (uint64_t n = 0;; ++n) {

@@ -1,9 +1,10 @@
-// New metadata for a checkpoint that stays where it is. Readers find either the old or the new metadata, and the next run cleans up after
-// any interruption.
+// Replaces the metadata of a checkpoint in place. Readers find either the old or the new metadata, and the next run cleans up after any
+// interruption.
 //
 // The new one is written under a working name and renamed over the old one (file_set.h). Data files that only the new one names are created
-// after it has reached the disk under that name; those that only the old one names are removed while the old one lies under another working
-// name. So the files that an interrupted run left are always known: those named by metadata under a working name and not by `.metadata`.
+// after it has reached the disk under that name; those that only the old one names are removed while the old one still exists under another
+// working name. So the files that an interrupted run left are always known: those named by metadata under a working name and not by
+// `.metadata`.
 #pragma once
 
 #include <memory>

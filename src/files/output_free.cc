@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/working_names.h"
+#include "base/file_names.h"
+#include "base/text.h"
 #include "files/claim.h"
 
 namespace dcp {
@@ -23,7 +24,7 @@ void check_parent(Io& io, const std::string& out) {
   fail(ProblemId::io_create, Place{.path = out}, (facts ? "no folder but a file at '" : "no folder '") + parent + "'");
 }
 
-// Of what has the output's name: of what a link points to, and if that is nothing, of the link.
+// The facts of the output. For a link they are those of its target, or, if that does not exist, of the link.
 std::optional<FileFacts> facts_of_output(Io& io, const std::string& out) {
   const std::optional<FileFacts> facts = io.facts(out);
   if (facts) return facts;
@@ -31,7 +32,7 @@ std::optional<FileFacts> facts_of_output(Io& io, const std::string& out) {
   return io.facts(named.folder.get(), named.name);
 }
 
-// nullopt: it is gone. Another run may be replacing it: then it has no name for a moment.
+// nullopt: the folder is gone. Another run may be replacing it; then the name does not exist for a moment.
 std::optional<std::vector<DirEntry>> entries_of(Io& io, const std::string& folder) {
   for (int tries = 3;; --tries) {
     try {
@@ -61,7 +62,7 @@ bool is_empty_folder(Io& io, const std::string& path) {
   const auto partials = std::ranges::count_if(*entries, is_partial);
   const auto named = std::ranges::count_if(*entries, std::not_fn(is_working_file));
   if (named == 0) return true;
-  if (named >= partials) return false;  // something else; or all have their names, and the output is complete
+  if (named >= partials) return false;  // there is something else, or all files have their final names and the output is complete
   const OpenFile folder(io, io.open_folder(path));
   return std::ranges::all_of(*entries, [&](const DirEntry& e) { return is_working_file(e) || has_working_name(io, folder.get(), e.name); });
 }
@@ -78,7 +79,7 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
   check_parent(io, out);
   const std::optional<FileFacts> facts = facts_of_output(io, out);
   if (!facts || is_filled_in_place(io, out, folder, replace)) return;
-  if (facts->link && replace == Replace::kYes) return;  // it is the link that goes, whatever it points to
+  if (facts->link && replace == Replace::kYes) return;  // the link itself is replaced, whatever it points to
   if (facts->link) fail_exists(out, "a link", true);
   const std::string name = split_path(out).name;
   // A working folder cannot be renamed, so it can be filled but not replaced.
@@ -97,7 +98,7 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
 void check_space(Io& io, const std::string& out, const std::string& folder, uint64_t bytes) {
   const std::optional<uint64_t> free = io.free_bytes(folder);
   if (!free || *free >= bytes) return;
-  fail(ProblemId::io_no_space, Place{.path = out}, std::to_string(*free) + " bytes free", std::to_string(bytes) + " bytes");
+  fail(ProblemId::io_no_space, Place{.path = out}, human_bytes(*free) + " free", human_bytes(bytes));
 }
 
 bool is_filled_in_place(Io& io, const std::string& out, bool folder, Replace replace) {

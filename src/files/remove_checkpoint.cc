@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/file_names.h"
 #include "base/problem.h"
-#include "base/step_names.h"
-#include "base/working_names.h"
 #include "catalog/kind.h"
 #include "files/claim.h"
 
 namespace dcp {
 namespace {
 
-// What makes a folder a checkpoint goes first: without it the data is none. Where each file is one by itself, the index stays to the end,
-// which misses the first file that goes.
+// The files that make a folder a checkpoint are removed first: without them the data is no checkpoint. If each file is a checkpoint by
+// itself, the index is removed last, since it shows that files are missing.
 int phase_of(std::string_view name, bool is_models) {
   const FileRole role = role_of(name);
   if (role == (is_models ? FileRole::kModel : FileRole::kVital)) return 0;
@@ -27,7 +26,7 @@ bool is_part(const std::vector<std::string>& names) {
   });
 }
 
-// Where any order will do, those that could be taken for a checkpoint go first.
+// If any order will do, files that could be mistaken for a checkpoint are removed first.
 RemovalOrder order_of(std::vector<std::string> names) {
   RemovalOrder order = removal_order(names);
   if (order.names.size() == names.size()) return order;
@@ -41,12 +40,12 @@ struct Folder {
   std::string name;
 };
 
-// The folders of a step with the names of their files, each after the one around it.
+// The folders of a step with the names of their files; each folder comes after its parent.
 class StepTree {
  public:
   StepTree(Io& io, Handle run, const CheckpointFolder& step) : io_(io), run_(run), step_(step) {}
 
-  // Nothing where it is not what it was.
+  // Returns false if the step has changed.
   bool read() {
     const std::optional<Handle> handle = io_.open_folder(run_, step_.name);
     if (!handle) return false;
@@ -56,10 +55,10 @@ class StepTree {
     return files_ == 0 || modified_ns_ == step_.modified_ns;
   }
 
-  // The folder that loses its metadata first; nothing: there is none.
+  // The folder that loses its metadata first; nullopt: there is none.
   std::optional<size_t> first() const { return is_unfinished_name(step_.name) ? 0 : first_to_break(names_); }
 
-  // Locks the file that goes first; false: another process has it.
+  // Locks the file that is removed first. Returns false if another process holds the lock.
   bool lock(size_t first, OpenFile& lock) const {
     if (names_[first].empty()) return true;
     const std::optional<Handle> file = io_.open_write(folders_[first].handle.get(), order_of(names_[first]).names.front());
@@ -71,7 +70,7 @@ class StepTree {
     std::vector<size_t> parts, others;
     for (size_t f = 0; f < folders_.size(); ++f)
       if (f != first) (is_part(names_[f]) ? parts : others).push_back(f);
-    parts.push_back(first);  // its data goes last
+    parts.push_back(first);  // its data is removed last
     std::vector<RemovalOrder> orders;
     for (const std::vector<std::string>& names : names_) orders.push_back(order_of(names));
     const auto remove_files = [&](size_t f, size_t begin, size_t end) {
@@ -117,7 +116,7 @@ class StepTree {
     return add(*handle, levels);
   }
 
-  // Held by nobody who fills a folder.
+  // Whether no process that fills a folder holds the lock.
   bool is_free(Handle folder, const std::string& name) const {
     const std::optional<Handle> lock = io_.open_write(folder, name);
     if (!lock) return true;
@@ -170,7 +169,7 @@ bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
   try {
     claim.emplace(io, run, beside(folder.name, kLock));
     if (!claim->is_ours()) return false;
-  } catch (const Error& e) {  // a file system that is full, as runs are pruned for, may have no room for a lock
+  } catch (const Error& e) {  // a full file system, which is why runs are pruned, may have no room for a lock
     if (e.problem().id != ProblemId::io_no_space) throw;
   }
   StepTree step(io, run, folder);

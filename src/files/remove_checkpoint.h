@@ -1,5 +1,5 @@
-// Removes a step from a run folder so that an interruption leaves a folder that nobody mistakes for complete: the removal of the metadata of
-// all its checkpoints comes first, and reaches the disk before any data is removed.
+// Removes a step from a run folder, in an order in which an interruption never leaves a folder that looks complete: the metadata of all its
+// checkpoints is removed first, and is gone from the disk before any data is removed.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace dcp {
 
-// What must still be true of the folder.
+// The folder to remove, and what must still be true of it.
 struct CheckpointFolder {
   std::string name;
   FileId id{};
@@ -23,7 +23,7 @@ struct CheckpointFolder {
 // checkpoint: throws leftover_foreign otherwise, and io_remove.
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder);
 
-// Whether, by its name, the file is removed together with the checkpoint in whose folder it lies.
+// Whether a file of this name is removed together with the checkpoint in its folder.
 bool is_checkpoint_file(std::string_view name);
 
 // Files in order of removal; those before position `metadata` must be gone first. Empty: no order leaves a folder that is recognizably
@@ -34,7 +34,7 @@ struct RemovalOrder {
 };
 RemovalOrder removal_order(std::vector<std::string> names);
 
-// Names of files, of each folder of a step.
+// The names of the files in each folder of a step.
 using FolderNames = std::vector<std::vector<std::string>>;
 // The folder that must lose its metadata first, since from then on the step is recognizably incomplete until the last of that folder's data
 // is gone. nullopt: there is none.

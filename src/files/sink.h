@@ -10,8 +10,8 @@
 
 namespace dcp {
 
-// Every byte of every file is written exactly once, in any order, from any thread. Then finish, commit; or abort. The destructor aborts
-// unless committed.
+// Every byte of every file is written exactly once, in any order, from any thread. Then comes finish() and commit(), or abort(). The
+// destructor aborts unless committed.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -24,7 +24,7 @@ class Sink {
   virtual bool keeps_own_part() const { return false; }
 };
 
-// For runs that only read: to check CRCs, or to look at bytes as they pass.
+// For runs that only read, to check CRCs or to examine the bytes.
 class NoSink final : public Sink {
  public:
   void write(uint32_t, uint64_t, Bytes) override {}

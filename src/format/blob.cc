@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kFolder = "data/";
 
-// Classes of storages and dtypes are kTyped, any other global is kGlobal: `n` is the meaning of the functions that make plain tensors, or kNamed
-// and more for the number of the name. Of what is made, only storages are kept.
+// Classes of storages and dtypes are kTyped, any other global is kGlobal: `n` is the meaning of a function that makes plain tensors, or
+// kNamed plus the number of a name. Of the values made, only storages are kept.
 class ObjectHandler : public TorchNames {
  public:
   using Means = TorchGlobal::Kind;
@@ -42,7 +42,7 @@ class ObjectHandler : public TorchNames {
     }
     return {.kind = Kind::kGlobal, .n = kNamed + it->second};
   }
-  // What is built changes the class or function for all that comes after; weights_only refuses it.
+  // A BUILD of a global changes the class or function for everything that follows; weights_only refuses it.
   void build_global(PickleMachine&, const Value& object) {
     const Means means = meaning(object).kind;
     const std::string of_tensors = means == Means::kTensorV3 ? "_v3" : means == Means::kTensorV2 ? "_v2" : "";
@@ -53,7 +53,7 @@ class ObjectHandler : public TorchNames {
     const TensorReader reader(machine, *this, limits_, place);
     if (reader.names_storage(id)) {
       out_.storages.push_back(reader.storage(id));
-      // The memo may repeat a key of a megabyte with three bytes.
+      // With the memo, three bytes can repeat a key of a megabyte.
       held_ += sizeof(TorchStorage) + out_.storages.back().key.capacity();
       if (held_ > limits_.memory_bytes) fail(ProblemId::memory_cap, place);
       return machine.object(function(Means::kStorage), id);
@@ -132,7 +132,7 @@ BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t p
   BlobItem blob{.pickle = std::move(pickle.bytes), .packed_pickle = pickle.packed, .pickle_place = std::move(pickle.place), .storages = {}};
   blob.big_endian = archive.big_endian;
   for (const ZipRecord& record : archive.directory.records) {
-    // `data/` itself is the entry of a folder, which some zip tools write.
+    // Some zip tools write an entry for the folder `data/` itself.
     if (!record.name.starts_with(kFolder) || record.name.ends_with('/')) continue;
     check_method(record, place);
     BlobItem::Storage& storage = blob.storages.emplace_back();
@@ -171,7 +171,7 @@ void check_object(ItemSource& item, const ZipDirectory& directory, const ObjectP
 
 namespace {
 
-// A pickle that is not understood here is no reason to refuse a copy.
+// A pickle that dcpctl does not understand is no reason to refuse a copy.
 void check_named_storages(ItemSource& item, const ZipDirectory& directory, const Limits& limits, const Place& place) {
   const ZipRecord* record = directory.find("data.pkl");
   if (record == nullptr || (record->method != ZipRecord::kStored && !record->deflated())) return;
@@ -194,7 +194,7 @@ BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& l
   }
   for (const ZipRecord& record : directory.records) {
     const uint64_t payload = payload_of(item, directory, record, place);
-    // The CRC of a deflated record is of other bytes than those that are copied: it is compared here.
+    // The CRC of a deflated record covers its inflated bytes, not those that are copied, so it is checked here.
     if (record.deflated()) check_record_crc(item, record, payload, place);
     blob.storages.push_back({.key = record.name,
                              .payload = payload,

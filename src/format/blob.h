@@ -33,7 +33,7 @@ struct BlobItem {
   bool big_endian = false;
 };
 
-// Storages by key; views the item.
+// Storages by key, as views of the item.
 using StoragesByKey = std::unordered_map<std::string_view, const BlobItem::Storage*>;
 StoragesByKey by_key(const BlobItem& item);
 
@@ -41,7 +41,7 @@ StoragesByKey by_key(const BlobItem& item);
 ItemArchive open_blob_archive(ItemSource& item, const Place& place, const Limits& limits);
 // Throws blob_not_archive as above, crc_mismatch for the pickle, and the zip_* and item_* errors.
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits);
-// The same for an archive whose directory has been read, with a pickle of at most `pickle_bytes`.
+// The same for an archive whose directory has been read; its pickle may have at most `pickle_bytes`.
 BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Limits& limits, const Place& place);
 
 // What loading an object imports and reads, found in one run of its pickle that keeps no object.
@@ -49,18 +49,20 @@ struct ObjectPickle {
   std::vector<std::string> refused;    // globals that weights_only refuses, distinct, in order of appearance
   std::vector<TorchStorage> storages;  // of the persistent ids that are torch's
   std::optional<Problem> bad_tensor;   // of the first plain tensor that its storage cannot hold
-  uint64_t trailing_bytes = 0;         // behind its STOP
+  uint64_t trailing_bytes = 0;         // after its STOP
   std::optional<Problem> fault;        // why Python cannot load it: pickle_*; then the others are incomplete
-  // It was too large to be run (limits.memory_bytes) or nested too deep: the others are incomplete, and nothing is known to be wrong.
+  // The pickle was too large to be run (limits.memory_bytes) or nested too deep: the other members are incomplete, which is no sign of
+  // damage.
   bool unseen = false;
 };
 ObjectPickle run_object_pickle(Bytes pickle, const Place& place, const Limits& limits);
-// That the pickle can be loaded, its tensors lie in their storages, and the records of these are as long as they. Throws its fault,
-// item_outside_storage, item_bad_shape, number_overflow, item_no_record, item_compressed, item_short_storage, item_long_storage.
+// Checks that the pickle can be loaded, that its tensors lie within their storages, and that the records of these have the right length.
+// Throws its fault, item_outside_storage, item_bad_shape, number_overflow, item_no_record, item_compressed, item_short_storage,
+// item_long_storage.
 void check_object(ItemSource& item, const ZipDirectory& directory, const ObjectPickle& object, const Place& place);
 
-// For an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are not an
-// archive. A pickle of at most limits.blob_bytes is looked into, too: its storages must be there, as above.
+// For an item that is copied whole: all its records as `storages`, under their names, and no pickle. Bytes that are not an archive have no
+// records. A pickle of at most limits.blob_bytes is examined, too: its storages must exist, as above.
 BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -1,5 +1,3 @@
-// Objects of a `.metadata` pickle below its root. Sources: torch/distributed/checkpoint/{metadata,filesystem}.py, torch 2.0 to 2.15;
-// torch/distributed/_shard/checkpoint/, torch 1.13; torch/distributed/_shard/sharded_tensor/metadata.py.
 #include "format/dcp_metadata.h"
 
 #include <algorithm>
@@ -9,8 +7,12 @@
 
 #include "base/checked.h"
 #include "format/dcp_metadata_handler.h"
+#include "pickle/machine.h"
 
 namespace dcp {
+
+// Reads the objects of a `.metadata` pickle below its root. Sources: torch/distributed/checkpoint/{metadata,filesystem}.py, torch 2.0 to
+// 2.15; torch/distributed/_shard/checkpoint/, torch 1.13; torch/distributed/_shard/sharded_tensor/metadata.py.
 
 Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
   if (is(object, kBlob)) return object;
@@ -29,7 +31,7 @@ Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
 }
 
 // Forks of torch's writers keep copies of its dataclasses in modules of their own (OLMo-core, NeMo Automodel): an object with the fields of
-// one of torch's is read as one. Elsewhere, in planner data, it may be anything: then nothing about it is an error.
+// one of torch's classes is read as one. In planner data such an object may be anything, so nothing about it is an error there.
 MetadataHandler::Class MetadataHandler::class_by_fields(const PickleMachine& m, const Value& state) const {
   if (state.kind == Kind::kTuple) return state.n >= 2 && is(m.element(state, 1), kGetLayout) ? kProperties : kUnknown;
   if (state.kind != Kind::kDict) return kUnknown;
@@ -80,7 +82,8 @@ Value MetadataHandler::size_of(PickleMachine& m, const Value& numbers) {
   return typed(kSize, size.payload, rank);
 }
 
-// A size whose numbers are 0 or more. Not done when a torch.Size is read: in planner data it may hold anything.
+// Checks that all numbers of a size are 0 or more. This is not done when a torch.Size is read, because in planner data it may hold
+// anything.
 Value MetadataHandler::checked_size(PickleMachine& m, std::string_view field, const Value& v, Key key) {
   if (!is(v, kSize) && v.kind != Kind::kTuple && v.kind != Kind::kList) fail_field(m, field, v, "torch.Size", key);
   const Value size = size_of(m, v);
@@ -100,8 +103,8 @@ uint64_t MetadataHandler::checked_number(const PickleMachine& m, std::string_vie
 
 // --- state_dict_metadata: tensors
 
-// The state is a tuple; its length tells the release (6 fields since torch 2.15). Forks write shorter ones: what is there counts by
-// position. `strides` (field 6) is that of one rank's tensor at planning and describes no stored bytes: it is not read.
+// The state is a tuple, whose length depends on the release (6 fields since torch 2.15). Forks write shorter ones, so fields go by
+// position. `strides` (field 6) belongs to one rank's tensor at planning and describes no stored bytes, so it is not read.
 Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   Value dtype;
   Value layout;
@@ -126,7 +129,7 @@ Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
     });
   }
   content_.properties_fields = std::max(content_.properties_fields, fields);
-  // A dtype that this table lacks is still a global of torch.
+  // A dtype that the table lacks is still a global of torch.
   const bool is_dtype = is(dtype, kDType) || (dtype.kind == Kind::kGlobal && globals_[dtype.n].module == "torch");
   if (!is_dtype) fail_field(m, "TensorProperties.dtype", dtype, "a dtype of torch");
   if (!is(dtype, kDType))
@@ -162,7 +165,7 @@ void MetadataHandler::gather_chunks(PickleMachine& m, const Value& list, Metadat
   uint64_t i = 0;
   for (auto it = m.items(list); it.next(v); ++i) {
     if (!is(v, kChunk)) fail_field(m, field, v, "ChunkStorageMetadata");
-    spend(m, 1 + uint64_t{v.n});  // of torch's a chunk takes 40 bytes and 2 for each number, at least
+    spend(m, 1 + uint64_t{v.n});  // a chunk in torch's form takes at least 40 bytes and 2 for each number
     if (v.n != tensor.rank) {
       fail(ProblemId::metadata_rank, place_of(m), "chunk " + std::to_string(i) + " of " + std::to_string(v.n) + " dimensions",
            std::to_string(tensor.rank));
@@ -189,7 +192,7 @@ Value MetadataHandler::build_tensor(PickleMachine& m, const Value& state) {
     if (name == "chunks") chunks = v;
   });
   if (!is(properties, kProperties)) fail_field(m, "TensorStorageMetadata.properties", properties, "TensorProperties");
-  // torch compares it with the size of the tensor that it loads into, to which no list is equal (default_planner.py).
+  // torch compares it with the size of the tensor that it loads into, and no list equals that (default_planner.py).
   if (size.kind == Kind::kList) cannot_load(m, "TensorStorageMetadata.size: a list", "torch.Size", ProblemId::metadata_field);
   size = checked_size(m, "TensorStorageMetadata.size", size);
   const Global& dtype = globals_[properties.payload];
@@ -216,8 +219,8 @@ Value MetadataHandler::build_storage_meta(PickleMachine& m, const Value& state) 
 
 // --- messages
 
-// Objects are built from the inside out, so the key of an unfinished one is found below it on the stack: a tensor's is the dict key next to
-// it, a storage record's is in the MetadataIndex next to it, and that of a MetadataIndex is in its own state.
+// Objects are built from the inside out, so the key of an unfinished one is found below it on the stack: for a tensor it is the dict key
+// next to it, for a storage record it is in the MetadataIndex next to it, and for a MetadataIndex in its own state.
 std::string MetadataHandler::key_at(const PickleMachine& m) const {
   const auto stack = m.stack();
   for (size_t i = stack.size(); i-- > 0;) {
@@ -258,7 +261,7 @@ void MetadataHandler::spend(const PickleMachine& m, uint64_t values) {
   if (spent_ > budget_) fail_limit(m, "lists that are shared and add up to more values", budget_);
 }
 
-// Words are looked up, stored and printed wherever they are named, and the memo names one in two bytes.
+// Words are looked up, stored and printed at each use, and with the memo a use takes only two bytes.
 void MetadataHandler::check_word(const PickleMachine& m, std::string_view what, std::string_view word) const {
   if (word.size() > limits_.word_bytes)
     fail_limit(m, "a name of " + std::to_string(word.size()) + " bytes for a " + std::string(what), limits_.word_bytes);
@@ -301,7 +304,7 @@ void for_each_text(MetadataContent& c, const Visit& visit) {
 
 }  // namespace
 
-// 10^5 small allocations would scatter what is looked up next.
+// Texts are copied into blocks: 10^5 small allocations would scatter what is looked up next.
 std::deque<std::string> hold_text(MetadataContent& content) {
   std::deque<std::string> blocks;
   const auto hold = [&](std::string_view text) {
@@ -310,7 +313,7 @@ std::deque<std::string> hold_text(MetadataContent& content) {
     return std::string_view(blocks.back().append(text)).substr(blocks.back().size() - text.size());
   };
   std::pmr::monotonic_buffer_resource memory;
-  std::pmr::unordered_map<const char*, std::string_view> copies(&memory);  // by the place in the pickle, which has each once
+  std::pmr::unordered_map<const char*, std::string_view> copies(&memory);  // by the place in the pickle, which has each text once
   copies.reserve(content.tensors.size() + content.blobs.size());
   for_each_text(content, [&](std::string_view& text) {
     if (text.empty()) return void(text = "");
@@ -340,6 +343,56 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
                      static_cast<Op>(pickle[2]) != Op::FRAME;
   check_names(content, pickle.size(), place, limits);
   return content;
+}
+
+// Reads only keys: half of a `.metadata` is the storage_data of its chunks, and most of the rest describes tensors.
+
+namespace {
+
+struct HasKeys {};  // thrown to stop: the rest is not needed
+
+// Builds nothing. The first MetadataIndex marks the beginning of storage_data; by then, the dict of the keys is complete.
+class KeysHandler {
+ public:
+  std::vector<std::string> keys;
+
+  Value global(PickleMachine& m, std::string_view, std::string_view name) {
+    if (name == "MetadataIndex" && take_keys(m)) throw HasKeys{};
+    return {.kind = Kind::kGlobal};
+  }
+  Value reduce(PickleMachine&, Value, Value) { return {.kind = Kind::kTyped}; }
+  Value new_object(PickleMachine& m, Value, Value, Value) { return m.open(0); }
+  Value build(PickleMachine&, Value, Value) { return {.kind = Kind::kTyped}; }
+  Value persistent(PickleMachine&, Value) { return {.kind = Kind::kTyped}; }
+
+ private:
+  bool take_keys(const PickleMachine& m) {
+    const auto stack = m.stack();
+    for (size_t i = 0; i + 1 < stack.size(); ++i) {
+      if (!m.is_text(stack[i], "state_dict_metadata") || stack[i + 1].kind != Kind::kDict) continue;
+      Value key, value;
+      uint64_t bytes = 0;  // shared texts may add up to more than the pickle
+      for (auto it = m.items(stack[i + 1]); it.next(key) && it.next(value);) {
+        if (key.kind != Kind::kText || (bytes += key.n) > m.pickle_bytes()) return keys.clear(), false;
+        keys.emplace_back(m.text(key));
+      }
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+std::optional<std::vector<std::string>> read_dcp_keys(Bytes pickle, const Place& place, const Limits& limits) {
+  KeysHandler handler;
+  PickleMachine machine(pickle, place, limits);
+  try {
+    machine.run(handler);
+  } catch (const HasKeys&) {
+    return std::move(handler.keys);
+  }
+  return std::nullopt;
 }
 
 }  // namespace dcp

@@ -7,23 +7,40 @@
 //   TensorProperties: state is a tuple (dtype, layout, requires_grad, memory format, pin_memory[, strides])
 //   MetadataIndex { fqn, index?, offset? }   _StorageInfo { relative_path, offset, length, transform_descriptors? }
 //
-// Values are typed and bounded here, not judged: holes, overlaps, missing items are the catalog's to find.
+// Values are typed and bounded here. Holes, overlaps and missing items are found by the catalog.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/key_ref.h"
 #include "base/limits.h"
+#include "base/members.h"
 #include "base/problem.h"
 #include "format/dtype.h"
 
 namespace dcp {
+
+// A key of a state dict: whether it names a tensor or a byte item, and its number among its own kind.
+struct KeyRef {
+  int64_t raw = 0;  // tensor t as t, byte item b as ~b
+
+  static constexpr KeyRef tensor_at(uint64_t number) { return {static_cast<int64_t>(number)}; }
+  static constexpr KeyRef blob_at(uint64_t number) { return {~static_cast<int64_t>(number)}; }
+  constexpr bool is_blob() const { return raw < 0; }
+  constexpr uint32_t tensor() const { return static_cast<uint32_t>(raw); }  // only if it is a tensor
+  constexpr uint32_t blob() const { return static_cast<uint32_t>(~raw); }   // only if it is a byte item
+  auto operator<=>(const KeyRef&) const = default;
+};
+DCP_MEMBERS(KeyRef, raw);
+
+// A release of torch: 213 is 2.13.
+inline std::string torch_release(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
 // An attribute of Metadata that torch does not know: Megatron-Core's mcore_data, a framework's notes.
 struct ExtraAttribute {
@@ -33,7 +50,7 @@ struct ExtraAttribute {
   bool is_dict = false;   // with text for keys
   std::vector<std::pair<std::string, std::string>> entries;  // of such a dict: key, and opcodes that push its value without a memo
   std::string value;                                         // of anything else
-  // Plans of the original save are useless to another layout.
+  // Plans of the original save are useless for another layout.
   bool kept() const { return not_plain.empty() && name != "all_local_plans"; }
   bool operator==(const ExtraAttribute&) const = default;
 };
@@ -66,7 +83,7 @@ struct MetadataContent {
     uint64_t length = 0;         // bytes
     uint32_t transforms = 0;     // position in `transforms`; 0: none
     uint32_t hint = UINT32_MAX;  // MetadataIndex.index: where in the tensor's list of chunks this one should be; may be wrong
-    uint32_t value = 0;          // what its reader knows of the entry beyond this: a position in a list of its own
+    uint32_t value = 0;          // what its reader knows of the entry beyond this: a position in a list of the reader's
   };
   struct PathElement {
     std::string_view name;    // a dict key
@@ -94,17 +111,18 @@ struct MetadataContent {
   std::vector<std::string_view> files;                    // distinct relative paths
   std::vector<std::vector<std::string_view>> transforms;  // distinct lists, in decode order; [0] is the empty one
   bool has_planner_data = false;                          // a dict of str -> tuple of str and int; false: None, absent, or something else
-  std::string planner_note;                               // why a planner_data that is there is not usable; "" otherwise
+  std::string planner_note;                               // why existing planner_data is not usable; "" otherwise
   std::vector<Path> paths;                                // planner_data, in the file's order
   std::vector<PathElement> path_elements;
 
   // Metadata.mcore_data[key]["nd_reformulated_orig_global_shape"], where it is a tuple of sizes; in the file's order.
   std::vector<McoreShape> mcore_shapes;
 
-  // Why no torch can load it although its content is clear: pickle_unloadable for what pickle.load stops at, metadata_field; possibly several.
+  // Why no torch can load it although its content is clear: pickle_unloadable where pickle.load would stop, or metadata_field. May be
+  // several.
   std::vector<Problem> unloadable;
 
-  uint64_t trailing_bytes = 0;  // behind the pickle's STOP, which torch ignores
+  uint64_t trailing_bytes = 0;  // after the pickle's STOP, which torch ignores
 
   // Evidence of who wrote it and who can load it.
   uint32_t properties_fields = 0;         // maximum number of fields of a TensorProperties: 5, or 6 since torch 2.15; 0: no tensors
@@ -126,5 +144,10 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
 
 // Copies each text once and lets the content view the copies, so that the pickle, mostly not names, can be freed.
 std::deque<std::string> hold_text(MetadataContent& content);
+
+// The keys of a `.metadata`, without the rest.
+
+// Keys are not checked, and duplicates are kept. nullopt: storage_data does not follow them, as it does in torch's order.
+std::optional<std::vector<std::string>> read_dcp_keys(Bytes pickle, const Place& place, const Limits& limits);
 
 }  // namespace dcp

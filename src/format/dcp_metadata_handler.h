@@ -1,4 +1,4 @@
-// The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Internal to its .cc files: dcp_metadata
+// The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Private to its .cc files: dcp_metadata
 // (tensors, messages), dcp_metadata_globals (names, calls), dcp_metadata_storage, dcp_metadata_root, dcp_metadata_attributes.
 //
 // Each object becomes a kTyped value as soon as it is built: numbers go to `content.ints`, chunks, tensors and index keys to their arrays
@@ -84,7 +84,7 @@ class MetadataHandler {
   static bool is(const Value& v, Class cls) { return v.kind == Kind::kTyped && v.tag == cls; }
   static Value opaque(const Value& callable) { return {.kind = Kind::kOpaque, .n = callable.n}; }
 
-  // The key that an error is about; nullopt: looked up on the stack if an error occurs.
+  // The key that an error is about; nullopt: it is looked up on the stack if an error occurs.
   using Key = std::optional<std::string_view>;
   static constexpr uint64_t kMaxFields = 256;  // of one object; torch has 5, forks add some
   static constexpr uint64_t kAttributeBytes = 8 * kMiB;
@@ -111,7 +111,7 @@ class MetadataHandler {
   }
   uint32_t file_number(const PickleMachine& m, std::string_view path);
   uint32_t transforms_number(const PickleMachine& m, const Value& list);
-  // Values shared by the memo may be read repeatedly: all readings together must not visit more values than the pickle has bytes.
+  // Values shared by the memo may be read repeatedly, but all reads together must not visit more values than the pickle has bytes.
   void spend(const PickleMachine& m, uint64_t values);
   static uint64_t values_of(const MetadataContent::Tensor& t) { return (1 + t.chunk_count) * (1 + uint64_t{t.rank}); }
   void check_word(const PickleMachine& m, std::string_view what, std::string_view word) const;
@@ -132,7 +132,7 @@ class MetadataHandler {
   Place place_of(const PickleMachine& m, Key key = {}) const;
   [[noreturn]] void fail_field(const PickleMachine& m, std::string_view field, const Value& got, std::string_view expected,
                                Key key = {}) const;
-  // Notes what would make torch fail, and goes on.
+  // Records what would make torch fail, and goes on.
   void cannot_load(const PickleMachine& m, std::string got, std::string expected, ProblemId id = ProblemId::pickle_unloadable,
                    Key key = {});
   [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t max) const;
@@ -141,7 +141,8 @@ class MetadataHandler {
   const Limits& limits_;
   std::vector<Global> globals_;
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> global_numbers_;
-  // storage[n] holds what the n-th MetadataIndex says, and the n-th _StorageInfo: normally these are a pair of storage_data, too.
+  // storage[n] holds the content of the n-th MetadataIndex and of the n-th _StorageInfo; normally these two are also a pair in
+  // storage_data.
   uint64_t indexes_ = 0;
   uint64_t infos_ = 0;
   uint64_t used_ = 0;                             // entries of storage_data
@@ -154,7 +155,7 @@ class MetadataHandler {
   bool has_root_ = false;
 };
 
-// Calls fn(name, value) for each entry of an object's state that has a text for a key.
+// Calls fn(name, value) for each entry of an object's state whose key is a text.
 template <class Fn>
 void MetadataHandler::for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const {
   if (state.kind != Kind::kDict) fail_field(m, cls, state, "a dict of its fields");

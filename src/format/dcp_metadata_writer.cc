@@ -17,14 +17,14 @@ constexpr uint64_t kNoSlot = ~uint64_t{0};
 constexpr uint64_t kBatch = 1000;  // entries in one SETITEMS or APPENDS: CPython's _BATCHSIZE
 constexpr size_t kBlock = 64 * kKiB;
 
-// A text or a global that occurs often: written once, then read from the memo.
+// A text or a global that occurs often: it is written once and then read from the memo.
 struct Shared {
   std::string_view module;  // "": a text
   std::string_view name;
   uint64_t slot = kNoSlot;
 };
 
-// A pickle in pieces that repeat, handed on block by block.
+// Writes a pickle made of a few repeated forms, and passes it on block by block.
 class PieceWriter {
  public:
   using Sink = DcpMetadataStream::Sink;
@@ -68,7 +68,7 @@ class PieceWriter {
   void end(uint64_t n, Op add) {
     if (n > 0) out_.op(add);
   }
-  // A text that is numbered by the caller.
+  // Writes a text that the caller has numbered.
   void write_once(std::vector<uint64_t>& slots, uint32_t number, std::string_view text) {
     if (number >= slots.size()) slots.resize(number + 1, kNoSlot);
     if (slots[number] != kNoSlot) return out_.get(slots[number]);
@@ -93,7 +93,7 @@ class PieceWriter {
 class DcpMetadataStream::Writer : PieceWriter {
  public:
   Writer(Sink sink, unsigned for_torch) : PieceWriter(std::move(sink)) {
-    if (for_torch < 203) {  // every later release reads these names, too
+    if (for_torch < 203) {  // later releases read these names, too
       properties_class_.module = kOldPropertiesModule;
       memory_format_ = {kOldPropertiesModule, "MEM_FORMAT_ENCODING"};
     }
@@ -317,7 +317,7 @@ void DcpMetadataStream::finish(std::span<const Attribute> attributes) { writer_-
 
 namespace {
 
-// Index hints of a tensor's records: the chunk's position where the records come in the order of the chunks, as they do from torch.
+// Index hints of a tensor's records: the chunk's position, if the records are in the order of the chunks, as torch writes them.
 struct KeyOfContent {
   uint32_t number = 0;
   const MetadataContent::Tensor* tensor = nullptr;

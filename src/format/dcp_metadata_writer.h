@@ -1,9 +1,9 @@
-// Writer of `.metadata`: the form that every torch from 2.3 to 2.15 loads, or with the module names of TensorProperties that torch 2.0 to
-// 2.15 knows.
+// Writer of `.metadata`, in the form that every torch from 2.3 to 2.15 loads, or, with older module names of TensorProperties, every torch
+// from 2.0 to 2.15.
 //
-// Form: protocol 4; TensorProperties of 5 fields (6 would need torch 2.15); the memory format by call;
-// storage_meta None (an object needs torch 2.4 and would hold a path); version "1.0.0"; no transform_descriptors where there are none.
-// Repeated texts and classes go through the memo, numbers do not: about 100 bytes a 2-D chunk.
+// Form: protocol 4; TensorProperties of 5 fields (6 would need torch 2.15); the memory format by call; storage_meta None (an object needs
+// torch 2.4 and would hold a path); version "1.0.0"; transform_descriptors only where an item has some. Repeated texts and classes go
+// through the memo, numbers do not: about 100 bytes a 2-D chunk.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace dcp {
 
-// Writes from front to back as it is called, and keeps 8 bytes per key: metadata of 10^7 chunks is never held in memory.
+// Writes from front to back during the calls, and keeps 8 bytes per key, so metadata of 10^7 chunks is never held in memory.
 //
 // Calls, in this order: for each key tensor() with its chunk()s, or blob(); planner_data(), then path() for each key that has one;
 // storage(), then item() for each; finish(). Keys are numbered from 0 in the order of the first part.
@@ -53,7 +53,7 @@ class DcpMetadataStream {
   };
   void item(const Item& item);
 
-  // An attribute of Metadata that torch does not know. Values are opcodes that push one value and use no memo.
+  // An attribute of Metadata that torch does not know. A value is a run of opcodes that pushes one value and uses no memo.
   struct Attribute {
     std::string_view name;
     std::string_view value;                                                // unless is_dict

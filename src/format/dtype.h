@@ -1,4 +1,4 @@
-// The table of tensor element types. One byte each; facts come from dtypes.def.
+// Tensor element types, one byte each. Their properties come from dtypes.def.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct DTypeFacts {
 
 const DTypeFacts& facts_of(DType dtype);
 inline uint64_t bytes_of(DType dtype) { return facts_of(dtype).bytes; }
-// For a global `torch.<name>`, canonical names only ("float16", never "half"); nullopt: unknown.
+// The dtype of a global `torch.<name>`, by canonical names only ("float16", never "half"); nullopt: unknown.
 std::optional<DType> dtype_named(std::string_view torch_name);
 std::optional<DType> dtype_of_storage_class(std::string_view storage_class);
 std::optional<DType> dtype_of_safetensors(std::string_view name);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "format/torch_tensor.h"
 #include "pickle/tokens.h"
 
@@ -16,12 +16,12 @@ namespace {
 
 constexpr int64_t kProtocol = 1001;
 constexpr uint64_t kCountBytes = 8;         // before a storage's elements
-constexpr uint64_t kFirstBytes = 4 * kKiB;  // of a pickle, and twice as many whenever it goes on
+constexpr uint64_t kFirstBytes = 4 * kKiB;  // of a pickle, doubled as long as it does not end
 constexpr uint64_t kBlockBytes = 64 * kKiB;
-constexpr uint64_t kMaxKey = 64;  // of a storage: an address in decimal, which is written out again wherever an object names it
+constexpr uint64_t kMaxKey = 64;  // of a storage: an address in decimal, repeated wherever an object names it
 constexpr const char* kStorageId = "('storage', class, key, location, count, view) or ('module', class, file, source)";
 
-// Whether the pickle ends in these bytes, and where; until then, where its next opcode begins.
+// Whether the pickle ends within these bytes. `at` becomes its end, or else the position of its next opcode.
 bool ends(Bytes bytes, bool is_all, const Place& place, uint64_t& at) {
   TokenReader reader(bytes, place);
   reader.go_to(at);
@@ -40,7 +40,7 @@ bool ends(Bytes bytes, bool is_all, const Place& place, uint64_t& at) {
   }
 }
 
-// Pickles one after another. Nothing says how long one is.
+// Reads pickles one after another. Nothing says how long one is.
 class PickleStream {
  public:
   PickleStream(ItemSource& file, const Place& file_place, const Limits& limits) : file_(file), file_place_(file_place), limits_(limits) {}
@@ -68,11 +68,12 @@ class PickleStream {
   }
 
  private:
-  // A vector that grows is there twice for a moment.
+  // A growing vector exists twice for a moment.
   void check_memory(uint64_t bytes) const {
     if (2 * bytes <= limits_.memory_bytes) return;
-    Problem p = make_problem(ProblemId::memory_cap, place(), std::to_string(limits_.memory_bytes / kMiB) + " MiB",
-                             std::to_string(2 * bytes / kMiB + 1) + " MiB or more for the pickle of its state dict");
+    Problem p = make_problem(ProblemId::memory_cap, place(),
+                             "the pickle of its state dict needs " + std::to_string(2 * bytes / kMiB + 1) + " MiB or more, " +
+                                 human_bytes(limits_.memory_bytes) + " are left");
     p.remedy = Remedy::kMoreMemory;
     throw Error(std::move(p));
   }
@@ -105,12 +106,12 @@ class LegacyReader {
  private:
   struct Id {
     Value whole;        // ("storage", class, key, location, count)
-    Value part = {};    // the same of a part; kUnset: the whole is meant
+    Value part = {};    // the same for a part of it; kUnset: the whole storage
     Value offset = {};  // of the part
   };
   struct Whole {
     TorchStorage storage;
-    bool is_used = false;  // itself, and not only a part of it
+    bool is_used = false;  // as a whole, and not only in part
     bool is_read = false;
     uint64_t payload = 0;
   };
@@ -120,7 +121,7 @@ class LegacyReader {
     uint64_t offset = 0;  // bytes
   };
 
-  // A pickle of plain values: torch writes no other ones around the object.
+  // Reads a pickle of plain values: all pickles that torch writes around the object's are plain.
   template <class Fn>
   void read_plain(const Fn& fn) {
     const Place here = stream_.place();
@@ -172,7 +173,7 @@ class LegacyReader {
     return PickleGraph::stand_for(m, found.part.kind == Kind::kUnset ? found.whole : found.part);
   }
 
-  // What the ids say, which must be the same wherever a key is named: torch goes by the first.
+  // Reads the persistent ids. All ids of one key must agree, since torch uses the first.
   void read_ids() {
     const GraphNames names(*out_.graph);
     const TensorReader reader(out_.graph->machine(), names, limits_, out_.archive.pickle_place);
@@ -214,7 +215,7 @@ class LegacyReader {
     return reader.storage(id);
   }
 
-  // An empty one may be seen as any class.
+  // An empty storage may be seen as any class.
   void check_same(const TorchStorage& first, const TorchStorage& again) const {
     if (first.bytes != again.bytes) fail_twice(first.key, std::to_string(first.bytes) + " and " + std::to_string(again.bytes) + " bytes");
     if (first.bytes > 0 && (first.dtype != again.dtype || first.typed != again.typed)) fail_twice(first.key, "two classes");

@@ -23,20 +23,20 @@
 
 namespace dcp {
 
-// How the first pickle ends: LONG1 of the magic number, STOP.
+// The end of the first pickle: LONG1 of the magic number, STOP.
 inline constexpr std::string_view kLegacyMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13);
-// What is looked at to find it.
+// The bytes that are searched for it.
 inline constexpr uint64_t kLegacyBeginBytes = 24;
 bool begins_legacy_torch(Bytes begin);
 
-// As if it were an archive: in `graph`, each persistent id is ("storage", class, key, location, count) of a record of that key; a part of a
-// storage is a record of its own, which lies in the whole one.
+// The file as if it were an archive: in `graph`, each persistent id is ("storage", class, key, location, count) of a record of that key. A
+// part of a storage is a record, too, which lies within that of the whole storage.
 struct LegacyTorch {
   BlobItem archive;  // the object's pickle; no record has a CRC
   std::unique_ptr<PickleGraph> graph;
 };
-// Of a file that begins so. Throws legacy_*, short_file, over_limit, memory_cap, pickle_*, item_bad_storage, item_unknown_dtype,
-// item_short_storage, item_long_storage.
+// Reads a file that begins_legacy_torch(). Throws legacy_*, short_file, over_limit, memory_cap, pickle_*, item_bad_storage,
+// item_unknown_dtype, item_short_storage, item_long_storage.
 LegacyTorch read_legacy_torch(ItemSource& file, const Place& place, const Limits& limits);
 
 }  // namespace dcp

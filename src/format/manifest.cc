@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "format/dtype.h"
-#include "format/json_walk.h"
+#include "format/json_text.h"
 
 namespace dcp {
 namespace {
@@ -37,7 +37,7 @@ std::string described(const Manifest::Tensor& t) {
 }
 std::string described(const Manifest::Object& o) { return std::to_string(o.bytes) + " bytes with CRC-64 " + hex(o.crc64, kCrcDigits); }
 
-// What the JSON has said so far of one tensor, object or file.
+// What has been read so far about one tensor, object or file.
 struct RawEntry {
   std::optional<uint64_t> bytes, crc64;
   std::optional<std::string> dtype, xxh3_128;

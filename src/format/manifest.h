@@ -1,4 +1,4 @@
-// A manifest: digests of a checkpoint's content, to prove later that it, or an output made from it, holds the same.
+// A manifest: digests of a checkpoint's content, to prove later that it, or an output made from it, has the same content.
 //
 // Grammar (JSON; schema "dcpctl.manifest/1"; members may be added later; readers skip unknown ones):
 //   manifest := {"schema": "dcpctl.manifest/1", "files": {NAME: file}[, "objects": {KEY: object}], "tensors": {KEY: tensor}}
@@ -41,7 +41,7 @@ struct Manifest {
     bool operator==(const File&) const = default;
   };
   std::map<std::string, Tensor> tensors;
-  std::optional<std::map<std::string, Object>> objects;  // none: those that there are have no bytes of their own
+  std::optional<std::map<std::string, Object>> objects;  // none: the checkpoint's objects have no bytes of their own
   std::map<std::string, File> files;
   bool operator==(const Manifest&) const = default;
 };
@@ -57,11 +57,11 @@ enum class FilesAre : uint8_t { kBelow, kItself };  // in the folder at `place`,
 struct ManifestRules {
   Subset subset = Subset::kNo;
   FilesAre files = FilesAre::kBelow;
-  uint64_t objects_here = 0;  // where `found` has none: of the checkpoint
+  uint64_t objects_here = 0;  // the checkpoint's objects, if `found` has none
 };
 
-// Differences of `found` from `expected`: damage, or a note for keys that may be missing. Files are compared only if they have the names
-// and sizes of the expected ones: then they are the same files, and every bit counts.
+// Differences of `found` from `expected`: damage, or a note for keys that may be missing. Files are compared only if their names and sizes
+// are as expected: then they are the same files, and every bit counts.
 struct ManifestComparison {
   std::vector<Problem> findings;
   uint64_t keys = 0;   // compared

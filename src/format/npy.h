@@ -12,7 +12,7 @@ namespace dcp {
 
 // numpy's type for it ("<f4"); if there is none, the unsigned integer of the same size.
 std::string_view npy_type(DType dtype);
-// Whether numpy has it; values of other dtypes are shown as their bits.
+// Whether numpy has this dtype; values of others are shown as their bits.
 bool is_numpy_dtype(DType dtype);
 
 // Everything before the elements, which follow row-major and little-endian at a multiple of 64 bytes.

@@ -30,7 +30,7 @@ struct SafetensorsEntry {
   std::vector<int64_t> shape;  // as torch counts
   uint64_t offset = 0;         // bytes from the start of the file
   uint64_t bytes = 0;
-  std::shared_ptr<const Problem> fault = nullptr;  // why nothing of it is known but its name, and the shape if there is a possible one
+  std::shared_ptr<const Problem> fault = nullptr;  // why only its name is known, and its shape if that is possible
 };
 
 // Order in which the reference library lays tensors out: by dtype (larger elements first, then as in its own list), then by name in
@@ -51,8 +51,8 @@ inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes of JSON
 uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits);
 
 // `head` holds at least the header with its length prefix; `file_bytes` is the size of the file. Validates as the reference does: no holes,
-// no overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family. What is
-// wrong with one entry alone is its fault; where there is one, bytes may be without a tensor.
+// no overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family. A fault
+// of a single entry is recorded in the entry; bytes may then belong to no tensor.
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<SafetensorsEntry> entries;  // in order of offset
@@ -61,7 +61,7 @@ SafetensorsHeader read_safetensors_header(Bytes head, uint64_t file_bytes, const
 
 // How torch.distributed.checkpoint marks a shard (2.7 to 2.15): `__metadata__`.DCP_SHARDING_INFO is JSON text,
 //   {tensor: {"saved_offsets": [n...], "logical_fqn"?: fqn}...}
-// logical_fqn: development snapshots store several chunks of one fqn in one file under names of their own.
+// Development snapshots store several chunks of one fqn in one file, each under a name of its own, and give logical_fqn.
 struct SavedShard {
   std::vector<int64_t> offsets;
   std::string fqn;  // "": the tensor's own name

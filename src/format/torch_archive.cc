@@ -1,4 +1,4 @@
-// Writer of the frame of a torch.save archive. Grammar of a zip: zip.cc. What is torch's own (vendored miniz, "PyTorchStreamWriter"):
+// Writer of the frame of a torch.save archive. Grammar of a zip: item_archive.cc. What is torch's own (vendored miniz, "PyTorchStreamWriter"):
 //   local header  version 0, flags 0x0808 (descriptor follows, UTF-8) or 0x0800 for an empty record, time, CRC and sizes all 0
 //   local extra   zip64 where needed (below), then padding: "FB" bytes:2 'Z'*, so that the payload lies at a multiple of 64
 //   descriptor    none after an empty record; "PK\7\8" crc:4 size:4 size:4, or size:8 size:8 where the local header has a zip64 extra
@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kZip64Marker = std::numeric_limits<uint32_t>::max();
 constexpr uint16_t kUtf8 = 0x0800, kDescriptor = 0x0008;
 constexpr uint64_t kLocalBytes = 30, kEntryBytes = 46, kTailBytes = 98, kExtraHead = 4;
-// The tail of an archive of 10^6 records goes out in pieces of this size.
+// The tail is emitted in blocks of this size: an archive may have 10^6 records.
 constexpr size_t kBlockBytes = 1 << 16;
 
 bool is_big(uint64_t bytes) { return bytes >= kZip64Marker; }
@@ -56,7 +56,7 @@ class Writer {
     return *this;
   }
   Writer& name(std::string_view root, std::string_view name) {
-    text_.append(root).append("/").append(name);
+    text_.append(root).append(root.empty() ? "" : "/").append(name);
     return *this;
   }
   Writer& padding(uint64_t bytes) {
@@ -71,6 +71,8 @@ class Writer {
   std::string text_;
 };
 
+uint64_t name_bytes(std::string_view root, std::string_view name) { return root.size() + (root.empty() ? 0 : 1) + name.size(); }
+
 uint16_t flags_of(uint64_t bytes) { return bytes == 0 ? kUtf8 : kUtf8 | kDescriptor; }
 
 }  // namespace
@@ -80,7 +82,7 @@ uint64_t TorchArchiveLayout::add(std::string_view name, uint64_t payload_bytes) 
   record.name = name;
   record.header = end_;
   record.bytes = payload_bytes;
-  const uint64_t full_name = root_.size() + 1 + name.size();
+  const uint64_t full_name = name_bytes(root_, name);
   const uint64_t extra = zip64_bytes(end_, payload_bytes);
   const uint64_t min = end_ + kLocalBytes + full_name + extra + kExtraHead;
   record.payload = (min + kAlignment - 1) / kAlignment * kAlignment;
@@ -95,12 +97,11 @@ uint64_t TorchArchiveLayout::total_bytes() const { return end_ + directory_bytes
 uint64_t TorchArchiveLayout::entry_crc_at(uint64_t record) const {
   constexpr uint64_t kCrcInEntry = 16;
   uint64_t at = end_ + kCrcInEntry;
-  for (const Record& r : std::span(records_).first(record))
-    at += kEntryBytes + root_.size() + 1 + r.name.size() + zip64_bytes(r.header, r.bytes);
+  for (const Record& r : std::span(records_).first(record)) at += kEntryBytes + name_bytes(root_, r.name) + zip64_bytes(r.header, r.bytes);
   return at;
 }
 
-// What follows the payload of the record before and leads to the payload of record i.
+// The bytes between the payload of the record before and that of record i.
 std::string TorchArchiveLayout::before(uint64_t i, std::span<const uint32_t> crcs) const {
   Writer out;
   if (i > 0) {
@@ -112,7 +113,7 @@ std::string TorchArchiveLayout::before(uint64_t i, std::span<const uint32_t> crc
   }
   if (i == records_.size()) return out.take();
   const Record& r = records_[i];
-  const uint64_t full_name = root_.size() + 1 + r.name.size();
+  const uint64_t full_name = name_bytes(root_, r.name);
   const uint64_t extra = r.payload - r.header - kLocalBytes - full_name;
   out.put(uint32_t{0x04034b50}).put(uint16_t{0}).put(flags_of(r.bytes));
   out.put(uint16_t{0}).put(uint32_t{0}).put(uint32_t{0}).put(uint32_t{0}).put(uint32_t{0});  // stored; time, CRC and sizes
@@ -126,7 +127,7 @@ std::string TorchArchiveLayout::entry(uint64_t i, uint32_t crc) const {
   Writer out;
   out.put(uint32_t{0x02014b50}).put(uint16_t{0}).put(uint16_t{0}).put(flags_of(r.bytes));
   out.put(uint16_t{0}).put(uint32_t{0}).put(crc).put(or_zip64_marker(r.bytes)).put(or_zip64_marker(r.bytes));  // stored; time
-  out.put(narrow<uint16_t>(root_.size() + 1 + r.name.size())).put(narrow<uint16_t>(zip64_bytes(r.header, r.bytes)));
+  out.put(narrow<uint16_t>(name_bytes(root_, r.name))).put(narrow<uint16_t>(zip64_bytes(r.header, r.bytes)));
   out.put(uint16_t{0}).put(uint16_t{0}).put(uint16_t{0}).put(uint32_t{0}).put(or_zip64_marker(r.header));  // comment, disk, attributes
   out.name(root_, r.name).zip64(r.header, r.bytes, r.bytes);
   return out.take();

@@ -1,4 +1,4 @@
-// Layout and writer of a torch.save archive whose payloads are written by others, in any order: positions first, CRCs last.
+// Layout and writer of a torch.save archive whose payloads are written by other code, in any order: positions first, CRCs last.
 //
 // Form (as torch writes it, zip64 rules included): records stored; local header with flags 0x0808 and zero CRC and sizes; an `FB`
 // padding extra so that every payload starts at a multiple of 64; payload; data descriptor; central directory; zip64 end record,
@@ -23,6 +23,7 @@ class TorchArchiveLayout {
  public:
   static constexpr uint64_t kAlignment = 64;
 
+  // `root`: the folder of all records; "": none, as in a .npz file.
   explicit TorchArchiveLayout(std::string root = "archive") : root_(std::move(root)) {}
 
   // Appends a record (`name` without the root folder, at most 65,000 bytes); returns the position of its payload in the archive. The total

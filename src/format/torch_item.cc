@@ -1,4 +1,4 @@
-// Reader of data.pkl of a tensor item, on the pickle machine: nothing is called, a tensor is what a call of torch's would build.
+// Reader of data.pkl of a tensor item, on the pickle machine. Nothing is called: it works out which tensor torch's call would build.
 //
 // Grammar (tensor, parameter: torch_tensor.h):
 //   item  := tensor | parameter | other
@@ -18,8 +18,8 @@
 namespace dcp {
 namespace {
 
-// Keeps every call as an object, to be read from the root when the pickle is done. What makes tensors is kGlobal, dtypes and classes of
-// storages are kTyped. Any other global is opaque; so is what it makes.
+// Keeps every call as an object, to be read from the root once the pickle ends. Functions that make tensors are kGlobal, dtypes and classes
+// of storages kTyped. Any other global is opaque, and so is what it makes.
 class ItemHandler : public TorchNames {
  public:
   using Means = TorchGlobal::Kind;
@@ -87,7 +87,7 @@ class ItemHandler : public TorchNames {
     bool is_known = true;
   };
   static constexpr uint32_t kStorage = 0;
-  static constexpr size_t kMaxNames = 4096;  // of one item: a subclass made of subclasses has some ten
+  static constexpr size_t kMaxNames = 4096;  // of one item: a subclass made of subclasses has about ten
   std::vector<Name> names_{{.text = {}, .means = Means::kStorage}};
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
   std::vector<Value> ids_;  // persistent ones
@@ -96,7 +96,7 @@ class ItemHandler : public TorchNames {
 
 using Means = TorchGlobal::Kind;
 
-// A class called with sizes makes memory that nobody has filled, and torch gives what its own calls make no state but another storage.
+// Calling a tensor class with sizes gives uninitialized memory. And a tensor made by torch's own calls gets no state but another storage.
 void check_works(const TensorReader& reader, const std::string& name, Value root) {
   const Value state = reader.machine().state_of(root);
   if (name.starts_with("torch.") && name.rfind('.') == 5) fail(ProblemId::item_not_tensor, reader.place(), name, "a tensor");
@@ -105,7 +105,7 @@ void check_works(const TensorReader& reader, const std::string& name, Value root
       fail(ProblemId::item_bad_tensor, reader.place(), "a state: " + reader.machine().describe(state), "none");
 }
 
-// Of a tensor that is not plain. A class may call torch's functions with what suits only itself.
+// Describes a tensor that is not plain. A class may call torch's functions with arguments that only it understands.
 bool describe(const TensorReader& reader, const ItemHandler& names, Value root, TensorItem& item) {
   const PickleMachine& machine = reader.machine();
   while (reader.call_of(root) == Means::kParameterWithState) root = reader.argument(machine.arguments_of(root), 0, 4, 4);
@@ -126,7 +126,7 @@ bool describe(const TensorReader& reader, const ItemHandler& names, Value root, 
   }
 }
 
-// The class of a tensor that is not plain; what calls it where that is torch's own.
+// The class of a tensor that is not plain, or the function that makes it if the class is torch's own.
 std::string class_of(const TensorReader& reader, const ItemHandler& names, const Value& root) {
   const PickleMachine& machine = reader.machine();
   const Value all = machine.arguments_of(root);
@@ -161,7 +161,7 @@ TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Val
   return {};
 }
 
-// The archive's part: where the storage's bytes are, and that they are all there.
+// The archive's part: finds the storage's bytes, and checks that all of them exist.
 void find_storage(ItemSource& source, const ItemArchive& archive, const TorchStorage& storage, TensorItem& item, const Place& place) {
   const ZipRecord& record = readable_record(archive.directory, "data/" + storage.key, place);
   item.payload = payload_of(source, archive.directory, record, place);
@@ -172,7 +172,7 @@ void find_storage(ItemSource& source, const ItemArchive& archive, const TorchSto
   check_record(storage, record.size, item.payload, place);
 }
 
-// A safetensors file has no end record: say what it is rather than what it is not. Its header may be longer than the item.
+// A safetensors file has no end record, and a message should say what the file is. Its header may be longer than the item.
 ItemArchive open_archive(ItemSource& source, const Place& place, const Limits& limits) {
   try {
     return open_item_archive(source, place, limits);

@@ -7,49 +7,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "base/bytes.h"
-#include "base/limits.h"
-#include "base/problem.h"
 #include "format/dtype.h"
+#include "format/item_archive.h"
 
 namespace dcp {
-
-// Random access to the bytes of one item. `at` returns exactly `length` bytes, valid until the next call, or throws (short_file, io_read).
-// Callers stay inside [0, size).
-class ItemSource {
- public:
-  virtual ~ItemSource() = default;
-  virtual uint64_t size() const = 0;
-  virtual Bytes at(uint64_t offset, uint64_t length) = 0;
-};
-
-struct ZipRecord {
-  std::string name;     // without the root folder: "data.pkl", "data/0"
-  uint64_t header = 0;  // offset of the local header in the item
-  uint64_t packed = 0;  // bytes of the payload as stored in the item
-  uint64_t size = 0;    // bytes of its content: the same, unless it is deflated
-  uint32_t crc = 0;     // of its content, from the central directory
-  uint16_t method = 0;  // kStored, kDeflated, or one that torch cannot read either
-  uint64_t limit = 0;   // start of the next header, or of the directory: the record ends before it
-  static constexpr uint16_t kStored = 0, kDeflated = 8;
-  bool deflated() const { return method == kDeflated && packed > 0; }
-};
-
-// The directory of an archive, validated: records inside the slice, disjoint, names distinct even ignoring case, counts and sizes
-// consistent.
-struct ZipDirectory {
-  std::string root;                // "archive"
-  std::vector<ZipRecord> records;  // in order of header offset
-  uint64_t end = 0;                // end of the end record; < size: trailing bytes
-  const ZipRecord* find(std::string_view name) const;
-};
-ZipDirectory read_zip_directory(ItemSource& item, const Place& place, const Limits& limits);
-// Position of the payload in the item, from the local header, which must agree with the directory on the name.
-uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRecord& record, const Place& place);
 
 // A storage, as a persistent id names it.
 struct TorchStorage {
@@ -64,7 +28,8 @@ enum class ItemForm : uint8_t {
   kOpaque,   // a tensor, but not a plain one (quantized, wrapper subclass): copied, never resliced
 };
 
-// What data.pkl of a tensor item says, checked: shapes non-negative, strides and offset inside the storage, as long as its record.
+// The content of a tensor item's data.pkl, checked: shapes are non-negative, strides and offset lie inside the storage, and the storage is
+// as long as its record.
 struct TensorItem {
   ItemForm form = ItemForm::kStrided;
   DType dtype{};
@@ -79,18 +44,18 @@ struct TensorItem {
   uint64_t packed = 0;        // bytes of the record in the item if it is deflated, else 0
   uint32_t crc = 0;
   bool has_crc = false;              // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
-  Place pickle_end;                  // behind the STOP of data.pkl
+  Place pickle_end;                  // after the STOP of data.pkl
   uint64_t trailing_bytes = 0;       // that follow there
-  bool described = true;             // false, for kOpaque: dtype and sizes are its class's affair
-  std::string subclass;              // what made it if not a plain call: "torchao.dtypes.Float8Tensor", "torch._utils._rebuild_qtensor"
+  bool described = true;             // false for a kOpaque whose dtype and sizes only its class knows
+  std::string subclass;              // what made it, if no plain call did: "torchao.dtypes.Float8Tensor", "torch._utils._rebuild_qtensor"
   std::vector<std::string> refused;  // of a subclass: globals that dcp.load refuses unless the program allows them
 };
-// Whether it has no elements: offset and strides, which torch keeps from the original view, are then meaningless.
+// Whether it has no elements. Its offset and strides, which torch keeps from the original view, are then meaningless.
 bool is_empty(const TensorItem& item);
 // Whether the elements are contiguous from the start of the storage.
 bool is_dense(const TensorItem& item);
-// Throws item_not_tensor if torch would not make a tensor of it, item_refused for a pickle that dcp.load, which reads tensors with
-// weights_only=True, refuses whatever the program allows.
+// Throws item_not_tensor if torch would not make a tensor from it, and item_refused if dcp.load, which reads tensors with
+// weights_only=True, refuses its pickle whatever the program allows.
 TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Grammar: torch_item.cc. The memo is not used: torch's pickler fills it, no reader needs it.
+// Grammar: torch_item.cc. The memo is not used: torch's pickler fills it, but no reader needs it.
 #include "format/torch_item_write.h"
 
 #include <algorithm>
@@ -96,7 +96,7 @@ TensorItemFrame::TensorItemFrame(DType dtype, std::span<const int64_t> sizes) {
   put(layout.payload(kItemVersion), kArchiveVersion);
   const std::array<uint32_t, 4> crcs{crc32(as_bytes(pickle)), crc32(as_bytes(kByteorderLittle)), 0, crc32(as_bytes(kArchiveVersion))};
   layout.emit_frame(crcs, [&](uint64_t at, Bytes bytes) { put(at, as_text(bytes)); });
-  if (payload_bytes == 0) return;  // no descriptor, and the CRC of nothing is 0
+  if (payload_bytes == 0) return;  // no descriptor, and the CRC of no bytes is 0
   crc_at_ = {4, layout.entry_crc_at(kItemData) - end};
   crc_count_ = 2;
 }

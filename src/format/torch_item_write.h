@@ -1,7 +1,7 @@
 // Writer of tensor items: the pickle and the positions of the records, before a byte of the tensor is known.
 //
-// Archive: data.pkl, byteorder, data/0, version, in torch's own form (torch_archive.h). Loads in torch 2.0 to 2.15, dtypes permitting.
-// The length of an item depends on the dtype and the sizes only.
+// The archive has data.pkl, byteorder, data/0, version, in torch's own form (torch_archive.h). torch 2.0 to 2.15 load it, dtypes
+// permitting. The length of an item depends on the dtype and the sizes only.
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@ enum TensorItemRecord : uint64_t { kItemPickle, kItemByteorder, kItemData, kItem
 inline constexpr std::string_view kByteorderLittle = "little";
 inline constexpr std::string_view kArchiveVersion = "3\n";
 
-// As torch computes them: a dim of 0 counts as 1. Throws number_overflow.
+// Computes strides as torch does: a dim of 0 counts as 1. Throws number_overflow.
 std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
 
-// The pickle of a row-major tensor on the CPU with storage "0" of its own: _rebuild_tensor_v2 where the dtype has a typed storage class,
-// else _rebuild_tensor_v3. Protocol 2, only opcodes that torch.load(weights_only=True) takes. Throws number_overflow. Not for quantized
-// dtypes, which have no such form.
+// The pickle of a row-major tensor on the CPU with its own storage "0": _rebuild_tensor_v2 if the dtype has a typed storage class, else
+// _rebuild_tensor_v3. It is of protocol 2 and has only opcodes that torch.load(weights_only=True) accepts. Throws number_overflow. Not for
+// quantized dtypes, which have no such form.
 std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes);
 
 TorchArchiveLayout tensor_item_layout(uint64_t pickle_bytes, uint64_t payload_bytes);
@@ -39,7 +39,7 @@ class TensorItemFrame {
   TensorItemFrame(DType dtype, std::span<const int64_t> sizes);
   Bytes head() const { return as_bytes(head_); }               // before the payload
   uint64_t tail_bytes() const { return tail_.size(); }         // after it
-  void write_tail(uint32_t payload_crc, std::byte* to) const;  // tail_bytes() of them
+  void write_tail(uint32_t payload_crc, std::byte* to) const;  // writes tail_bytes() bytes
 
  private:
   std::string head_, tail_;

@@ -84,7 +84,7 @@ std::vector<int64_t> TensorReader::naturals(const Value& v, std::string_view wha
 
 // --- wrappers
 
-// Whether a storage is named in it, as far as the machine's handler has kept it; true for what is too large to look through.
+// Whether the value names a storage, in the parts that the machine's handler has kept; true if it is too large to search.
 bool TensorReader::holds_tensor(const Value& v, uint32_t& left) const {
   if (left == 0) return true;
   --left;
@@ -104,9 +104,9 @@ TensorReader::Wrapped TensorReader::wrapped(const Value& v) const {
   const Value all = machine_.arguments_of(v);
   if (all.kind != Kind::kTuple || all.n != 4 || names_.meaning(machine_.element(all, 0)).kind != Means::kWrapper) return {};
   Wrapped out{.tensor = {}, .cls = names_.name_of(machine_.element(all, 1))};
-  if (out.cls.starts_with("torch.distributed.")) return {};  // a DTensor's is a part
+  if (out.cls.starts_with("torch.distributed.")) return {};  // a DTensor holds only a part
   Value state = machine_.element(all, 3);
-  if (state.kind == Kind::kTuple && state.n == 2) state = machine_.element(state, 0);  // and slots
+  if (state.kind == Kind::kTuple && state.n == 2) state = machine_.element(state, 0);  // (state, slots)
   if (state.kind != Kind::kDict) return {};
   constexpr uint32_t kVisits = 1000;
   uint32_t left = kVisits;
@@ -126,7 +126,7 @@ TensorReader::Wrapped TensorReader::wrapped(const Value& v) const {
     if ((call != Means::kTensorV2 && call != Means::kTensorV3) || !read_opaque(Means::kWrapper, machine_.element(all, 2), outer)) return {};
     read(call, machine_.arguments_of(inner), plain);
     if (outer.dtype == plain.dtype && outer.sizes == plain.sizes) out.tensor = inner;
-  } catch (const Error&) {  // only its class knows
+  } catch (const Error&) {  // only its class can tell
   }
   return out;
 }
@@ -152,7 +152,7 @@ void TensorReader::read_grad(const Value& grad, DType dtype) const {
     fail(ProblemId::item_bad_tensor, place_, "requires_grad of " + std::string(facts_of(dtype).name), "a floating-point or complex dtype");
 }
 
-// What the calls of tensors with a storage begin with.
+// Reads the arguments with which all calls for a tensor with a storage begin.
 TorchStorage TensorReader::read_view(const Value& arguments, uint32_t min, uint32_t max, TensorItem& item) const {
   TorchStorage storage = read_storage(argument(arguments, 0, min, max));
   item.storage_offset = static_cast<uint64_t>(natural(argument(arguments, 1, min, max), ProblemId::item_bad_shape, "an offset"));
@@ -182,7 +182,7 @@ bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& argument
     case Means::kQuantized: {
       const TorchStorage storage = read_view(arguments, 7, 7, item);
       item.dtype = typed_dtype(storage);
-      // Of these a storage's element holds several.
+      // In these dtypes, one element of the storage holds several of the tensor.
       if (item.dtype != DType::quint4x2 && item.dtype != DType::quint2x4) check_extent(item, storage);
       return true;
     }
@@ -191,7 +191,7 @@ bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& argument
       item.sizes = naturals(sizes_in(argument(arguments, 1, 4, 4)), "sizes");
       return true;
     case Means::kWrapper: {
-      // Of a tensor that has no sizes of its own (a nested one) they are symbols.
+      // For a tensor without sizes of its own (a nested one) they are symbols.
       const Value sizes = sizes_in(argument(arguments, 2, 8, 8));
       if (sizes.kind != Kind::kTuple) return false;
       item.dtype = read_dtype(argument(arguments, 1, 8, 8));
@@ -216,7 +216,7 @@ bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& argument
   }
 }
 
-// A tuple, or what torch.Size is called with.
+// The tuple itself, or the one that torch.Size is called with.
 Value TensorReader::sizes_in(const Value& v) const {
   if (call_of(v) != Means::kSize) return v;
   const Value arguments = machine_.arguments_of(v);
@@ -271,7 +271,7 @@ void TensorReader::read_flags(const Value& v, TensorItem& item) const {
   PickleMachine::Items items = machine_.items(v);
   for (Value key, value; items.next(key) && items.next(value);) {
     if (value.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(value), "a flag that is true or false");
-    // torch sets what is there, whatever its value.
+    // torch sets a flag that is present, whatever its value.
     if (machine_.is_text(key, "conj")) item.conj = true;
     else if (machine_.is_text(key, "neg")) item.neg = true;
     else fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
@@ -284,7 +284,7 @@ void TensorReader::read_flags(const Value& v, TensorItem& item) const {
 }
 
 // offset + sum((size - 1) * stride) < elements of the storage, in arithmetic that cannot wrap. A tensor without elements touches nothing:
-// torch leaves it the offset and strides of the view that it was, whatever its storage holds.
+// torch keeps the offset and strides of the original view, whatever the storage holds.
 void TensorReader::check_extent(const TensorItem& item, const TorchStorage& storage) const {
   if (item.sizes.size() != item.strides.size()) {
     fail(ProblemId::item_bad_shape, place_, std::to_string(item.strides.size()) + " strides", std::to_string(item.sizes.size()));

@@ -1,5 +1,5 @@
-// What a torch pickle says about one tensor: a call that would rebuild it, read and checked but never made. For data.pkl of an item and of
-// a whole torch.save file.
+// What a torch pickle says about one tensor: the call that would rebuild it, which is read and checked but never made. Used for data.pkl of
+// an item and of a whole torch.save file.
 //
 // Grammar (torch/_utils.py, torch/_tensor.py, torch/serialization.py; torch 0.2 to 2.15):
 //   tensor    := torch._utils._rebuild_tensor(storage, offset, sizes, strides)   (before torch 0.4)
@@ -89,23 +89,25 @@ class TensorReader {
   TorchGlobal::Kind call_of(const Value& v) const;
   // One of a call's arguments, of which there must be `min` to `max`.
   Value argument(const Value& arguments, uint32_t i, uint32_t min, uint32_t max) const;
-  // For one that makes_plain: fills all but the archive's part; returns the storage, which the tensor has been checked to fit.
+  // For a function that makes_plain(): fills in all but the archive's part, and returns the storage, after checking that the tensor lies
+  // within it.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
-  // That a plain tensor somewhere in an object lies in its storage: throws item_outside_storage, item_bad_shape, number_overflow. Whatever
-  // else is odd about it is for the class of the object to judge, as are calls of other functions.
+  // Checks that a plain tensor somewhere in an object lies within its storage. Throws item_outside_storage, item_bad_shape,
+  // number_overflow. Anything else about it, and calls of other functions, are left to the object's class.
   void check_inside(TorchGlobal::Kind function, const Value& arguments) const;
-  // Whether a persistent id is one of torch's, of a class that is known here; then, what it says.
+  // Whether a persistent id is torch's and of a known class. If so, storage() reads it.
   bool names_storage(const Value& id) const;
   TorchStorage storage(const Value& id) const;
-  // The tensor inside one of a class of its own that wraps a plain tensor of its dtype and sizes, and no number that might scale it. Of
-  // torchao's WeightWithDynamicFloat8CastTensor and its like, which only say how a plain weight is to be used, it holds the values.
+  // The plain tensor inside a tensor of another class, if it has the same dtype and sizes and the class holds no number that might scale
+  // it. For torchao's WeightWithDynamicFloat8CastTensor and similar classes, which only say how a plain weight is used, it holds the
+  // values.
   struct Wrapped {
     Value tensor;          // kUnset: this is no such wrapper
-    uint32_t tensors = 0;  // in the wrapper, with those that only cache what follows from this one
+    uint32_t tensors = 0;  // in the wrapper, including those that only cache values computed from this one
     std::string cls{};     // "module.Class"
   };
   Wrapped wrapped(const Value& v) const;
-  // For a tensor that is not plain: dtype and sizes only; the rest is up to its class. False: the call does not give them.
+  // For a tensor that is not plain: reads dtype and sizes only; the rest is up to its class. Returns false if the call does not give them.
   bool read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
 
  private:
@@ -130,7 +132,7 @@ class TensorReader {
 // The archive's part: checks that the storage's record is as long as the storage, as torch does. Throws item_short_storage,
 // item_long_storage.
 void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place);
-// The same for storages that an item's pickle names. Views all that it is given.
+// The same for storages that an item's pickle names. Its arguments must outlive it.
 class StorageRecords {
  public:
   StorageRecords(ItemSource& item, const ZipDirectory& directory, const Place& place);

@@ -1,21 +1,22 @@
-// A DCP folder: `.metadata` beside the files that it names. It may be given itself.
+#include "inputs/dcp.h"
+
 #include "base/limits.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
-#include "format/dcp_keys.h"
 #include "format/dcp_metadata.h"
-#include "format/lfs_pointer.h"
-#include "inputs/dcp_metadata.h"
-#include "inputs/safetensors_items.h"
+#include "inputs/safetensors_files.h"
 #include "items/bare_pickle.h"
 #include "pickle/text_opcodes.h"
 #include "pickle/tokens.h"
 
 namespace dcp {
+
+// A DCP folder: `.metadata` beside the files that it names. The user may give the folder or `.metadata`.
+
 namespace {
 
-// What a real `.metadata` takes while it is read, in bytes for each of its own: itself, its typed content and the catalog at once. Measured
-// on 10^6 chunks: 2.2. Made-up ones that take more are stopped as they grow (PickleMachine, check_catalog_fits).
+// Memory to read a real `.metadata`, in bytes per byte of the file: itself, its typed content and the catalog at once. Measured on 10^6
+// chunks: 2.2. Malicious ones that take more are stopped as they grow (PickleMachine, check_catalog_fits).
 constexpr uint64_t kMemoryTenths = 25;
 
 struct Paths {
@@ -27,7 +28,7 @@ Paths paths_of(const Found& found) {
   return {found.path() + "/" + std::string(kMetadata), found.path(), found.path()};
 }
 
-// A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
+// A file that the user named may be a link; one found in the folder is part of the checkpoint, and may not.
 OpenFile open_file(Found& found, const Paths& paths) {
   Store& store = found.store();
   const std::optional<Handle> handle = paths.path == paths.file
@@ -37,7 +38,7 @@ OpenFile open_file(Found& found, const Paths& paths) {
   return OpenFile(store, *handle);
 }
 
-// Throws pickle_unknown_opcode if `head`, the beginning of a longer file, is of no pickle.
+// Throws pickle_unknown_opcode if `head`, the beginning of a longer file, does not begin a pickle.
 void check_begins_as_pickle(Bytes head, const Place& place) {
   try {
     TokenReader reader(head, place, Opcodes::kPythons);

@@ -1,4 +1,4 @@
-// Hugging Face's index beside the files of a model, which says which file holds each tensor.
+// Hugging Face's index of the files of a model, which says which file holds each tensor.
 #pragma once
 
 #include <functional>
@@ -38,31 +38,31 @@ class Tally {
   std::string tensor_, got_, expected_;
 };
 
-// The folder's index: USUAL, else the only file with that ending; "" if there is none. Throws not_checkpoint for several.
+// The folder's index: `usual`, or else the only file with that ending; "" if there is none. Throws not_checkpoint for several.
 std::string index_of(const std::string& path, const std::vector<DirEntry>& entries, std::string_view ending, std::string_view usual);
 
 // Deducts its memory from `left`. Throws file_missing, over_limit, memory_cap, hf_index_bad.
 HfIndex open_index(Store& store, const std::string& path, const std::string& index, const OpenOptions& options, Limits& left);
 
-// What one of the files that an index names holds.
+// The tensors in one of the files that an index names.
 struct HeldTensors {
   std::string_view file;
   std::vector<std::string_view> tensors;
-  bool are_shards = false;  // of a tensor in several shards the index can name one file only
+  bool are_shards = false;  // for a tensor in several shards the index can name only one file
   std::function<std::string(std::string_view tensor)> shape_of = nullptr;
 };
-// Tensors that no file holds, by the file that the index names and that is not there.
+// Tensors that no file holds, by the missing file that the index names.
 using LostTensors = std::map<std::string_view, std::vector<std::string_view>>;
 struct IndexVerdict {
   std::set<std::pair<uint32_t, std::string>> dropped;  // file and tensor: the index names another file, which holds it, too
   bool incomplete = false;                             // files or tensors are missing
 };
-// What the index says against what the files hold; those that it names and that are not held are missing. Of a tensor in two files the
-// index decides. `hint_for`: what helps where files are missing.
+// Compares the index with the content of the files. Tensors that it names and no file holds are missing; if two files hold a tensor, the
+// index decides. `hint_for` gives the hint if files are missing.
 IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> held, const Place& place, std::vector<Problem>& findings,
                            const std::function<std::string(const LostTensors&)>& hint_for = nullptr);
 
-// Of all tensors, against what the index says.
+// Compares the total size of all tensors with the index.
 void compare_total(const HfIndex& index, const Catalog& catalog, const Place& place, std::vector<Problem>& findings);
 
 }  // namespace dcp

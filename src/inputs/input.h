@@ -1,16 +1,20 @@
 // Adapters: how each kind of checkpoint is recognized and opened. An adapter is named in the row of its kind in catalog/kinds.def.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
+#include "base/store.h"
 #include "inputs/open.h"
 
 namespace dcp {
 
-// A path that may hold a checkpoint. Each look at it happens once for all kinds, and only if an adapter asks for it.
+// A path that may hold a checkpoint. Its facts are read once for all kinds, and only if an adapter asks for them.
 class Found {
  public:
   // Throws no_such_path.
@@ -23,8 +27,8 @@ class Found {
   bool is_file() const { return facts_.kind == FileKind::kRegular; }
   uint64_t bytes() const { return facts_.bytes; }
   std::string name() const;
-  std::string folder() const;  // around it
-  // Of a folder, or of the one around a file.
+  std::string folder() const;  // that it is in
+  // The entries of the folder, or of the one that a file is in.
   const std::vector<DirEntry>& entries();
   bool has_entry(bool (*is)(const DirEntry&));
   // The first bytes of a file. Throws not_checkpoint for anything that cannot be a checkpoint by itself.
@@ -40,16 +44,16 @@ class Found {
 };
 
 struct Input {
-  // Whether the checkpoint is of this kind, possibly damaged. Called after earlier rows have said no.
+  // Whether the checkpoint is of this kind, possibly damaged. Called after earlier rows have returned false.
   bool (*is_at)(Found&) = nullptr;
   OpenedCatalog (*open)(Found&) = nullptr;
-  // The keys alone, where that is quicker than opening; nullopt: opening says them.
+  // Reads only the keys, if that is quicker than opening; nullopt: open it for the keys.
   std::optional<std::vector<std::string>> (*read_keys)(Found&) = [](Found&) { return std::optional<std::vector<std::string>>(); };
   // Whether a file of this name makes its folder a checkpoint of this kind.
   bool (*describes)(std::string_view name) = [](std::string_view) { return false; };
-  // What opening reads of such a file; null if that includes data.
+  // Reads the part of such a file that opening reads; null if that includes data.
   Description (*read_description)(Store&, const std::string& path, const Limits&) = nullptr;
-  // Whether the name of a file suggests such a checkpoint; the file may stand for the folder that it is in.
+  // Whether the name of a file suggests such a checkpoint. The file may stand for its folder.
   bool (*is_file)(std::string_view name) = [](std::string_view) { return false; };
 };
 
@@ -58,5 +62,12 @@ struct Input {
 
 // The whole file, of at most `cap` bytes.
 Description whole_file(Store& store, const std::string& path, uint64_t cap);
+
+// Reads files of one folder, as many at once as the store prefers.
+
+// Calls read(n, share) for each n of [0, count). `share` has a part of the memory that `left` has, or all of it if files are read one by
+// one; what `read` takes from it is deducted from `left`. Of several failures, the one with the lowest n is thrown.
+void read_at_once(Store& store, const std::string& folder, size_t count, Limits& left,
+                  const std::function<void(size_t n, Limits& share)>& read);
 
 }  // namespace dcp

@@ -1,13 +1,13 @@
 #include "inputs/open.h"
 
 #include <algorithm>
+#include <vector>
 
-#include "base/working_names.h"
+#include "base/file_names.h"
+#include "base/workers.h"
+#include "catalog/data_files.h"
 #include "catalog/structure.h"
-#include "format/lfs_pointer.h"
-#include "inputs/foreign.h"
 #include "inputs/input.h"
-#include "inputs/keys.h"
 #include "inputs/refuse.h"
 #include "select/empty_model.h"
 
@@ -49,7 +49,7 @@ bool Found::has_entry(bool (*is)(const DirEntry&)) { return is_folder() && std::
 Bytes Found::head() {
   if (head_) return *head_;
   if (!is_file()) fail(ProblemId::not_checkpoint, {.path = path_}, "no regular file", std::string(kExpected));
-  if (path_.ends_with(".distcp"))  // archives back to back: its content says as little as its name
+  if (path_.ends_with(".distcp"))  // archives back to back: its content tells no more than its name
     fail(ProblemId::not_checkpoint, {.path = path_}, "a data file of a DCP checkpoint", "the folder that it is in");
   head_.emplace(std::min(facts_.bytes, kForeignBytes));
   const OpenFile file(store_, store_.open_read(path_));
@@ -103,6 +103,20 @@ Description whole_file(Store& store, const std::string& path, uint64_t cap) {
   std::vector<std::byte> bytes = read_file(store, path, cap);
   const uint64_t size = bytes.size();
   return {.bytes = std::move(bytes), .size = size};
+}
+
+void read_at_once(Store& store, const std::string& folder, size_t count, Limits& left,
+                  const std::function<void(size_t n, Limits& share)>& read) {
+  const size_t most = std::max(1u, store.read_capabilities(folder).requests);
+  const StopFlag never{0};
+  for (size_t first = 0; first < count; first += most) {
+    const size_t batch = std::min(most, count - first);
+    const uint64_t memory = left.memory_bytes / batch;
+    std::vector<Limits> shares(batch, left);
+    for (Limits& share : shares) share.memory_bytes = memory;
+    parallel_for(static_cast<unsigned>(batch), batch, never, [&](unsigned, uint64_t n) { read(first + n, shares[n]); });
+    for (const Limits& share : shares) left.memory_bytes -= memory - share.memory_bytes;
+  }
 }
 
 }  // namespace dcp

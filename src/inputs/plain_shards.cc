@@ -4,8 +4,9 @@
 #include <tuple>
 
 #include "base/checked.h"
-#include "base/quantity.h"
 #include "base/sums.h"
+#include "base/text.h"
+#include "select/globs.h"
 #include "select/select.h"
 
 namespace dcp {
@@ -30,14 +31,14 @@ bool can_join(const Ranks& ranks, size_t dim) {
              });
 }
 
-// In elements, one for each dim.
+// Strides in elements, one for each dim.
 std::vector<int64_t> strides_of(const PlainTensor& t) {
   if (!t.strides.empty()) return {t.strides.begin() + 1, t.strides.end()};
   const Numbers strides = row_major(t.dims);
   return {strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(t.dims.size())};
 }
 
-// Whether its elements, in whatever order, have nothing between them.
+// Whether its elements, in any order, are contiguous.
 bool is_dense(const PlainTensor& t) {
   uint64_t last = 0;
   const std::vector<int64_t> strides = strides_of(t);
@@ -63,7 +64,7 @@ JoinedTensor joined(const Ranks& ranks, uint32_t dim, const Place& place) {
 
 JoinedTensor unknown(const Ranks& ranks) { return {.sizes = {ranks[0].dims.begin(), ranks[0].dims.end()}, .parts = {}}; }
 
-// Up to ten of them.
+// Lists up to ten keys.
 std::string listed(const std::vector<std::string>& keys) {
   constexpr size_t kNamed = 10;
   std::string text;
@@ -101,7 +102,7 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   std::map<std::string_view, Is> is;
   for (const auto& [key, ranks] : tensors) is.emplace(key, judge(key, ranks, count));
   settle_by_shape(tensors, is);
-  std::vector<std::string> parts, unclear, whole, equal;
+  std::vector<std::string> parts, unclear, whole, equal, others;
   JoinedTensors all;
   for (const auto& [key, ranks] : tensors) {
     const Place place{.path = path_, .tensor = std::string(key)};
@@ -117,8 +118,10 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
       continue;
     }
     all.emplace(key, unknown(ranks));
+    if (is.at(key) == Is::kOther) others.emplace_back(key);
     if (is.at(key) == Is::kPart) findings.push_back(make_finding(ProblemId::rank_lacks_key, Severity::kDamage, place));
   }
+  add_others(tensors, std::move(others), findings);
   if (!unclear.empty()) {
     findings.push_back(make_finding(ProblemId::shards_equal, Severity::kDamage, {.path = path_}, listed(unclear)));
     findings.back().keys = std::move(unclear);
@@ -139,21 +142,37 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   return all;
 }
 
-// By what is known, else by the shapes, else by the bytes.
-PlainShards::Is PlainShards::judge(std::string_view key, const Ranks& ranks, size_t count) {
-  const uint32_t dim = *options_.shards_on_dim;
-  if (!can_join(ranks, dim) || (volume(ranks[0].dims) == 0 && have_same_dims(ranks))) return Is::kWhole;
-  const std::vector<std::string>& replicated = options_.replicated;
-  if (std::ranges::any_of(replicated, [&](const std::string& glob) { return glob_matches(glob, key); })) return Is::kWhole;
-  if (const auto known = options_.whole_shapes.find(key); known != options_.whole_shapes.end()) {
-    const JoinedTensor whole = joined(ranks, dim, {.path = path_, .tensor = std::string(key)});
-    if (std::ranges::equal(known->second, whole.sizes)) return Is::kPart;
-    if (have_same_dims(ranks) && std::ranges::equal(known->second, ranks[0].dims)) return Is::kWhole;
+void PlainShards::add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const {
+  if (others.empty()) return;
+  Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(others));
+  p.what = "the ranks' tensors are shards, but not along dim " + std::to_string(*options_.shards_on_dim);
+  p.remedy = Remedy::kFewerKeys;
+  for (const size_t d : {0, 1}) {
+    const auto joins = [&](const auto& of_key) { return of_key.second[0].dims.empty() || can_join(of_key.second, d); };
+    if (p.names.empty() && std::ranges::all_of(tensors, joins)) p.names = {std::to_string(d)}, p.remedy = Remedy::kOfId;
   }
-  return !replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX) ? Is::kPart : Is::kEither;
+  p.keys = std::move(others);
+  findings.push_back(std::move(p));
 }
 
-// What is the same on all ranks is a part where all others of its shape are, as far as they are known.
+// Decides by what is known, or else by the shapes, or else by the bytes.
+PlainShards::Is PlainShards::judge(std::string_view key, const Ranks& ranks, size_t count) {
+  const uint32_t dim = *options_.shards_on_dim;
+  const bool is_opaque = std::ranges::any_of(ranks, [](const PlainTensor& t) { return t.info->opaque; });
+  if (ranks[0].dims.empty() || is_opaque || (volume(ranks[0].dims) == 0 && have_same_dims(ranks))) return Is::kWhole;
+  const std::vector<std::string>& replicated = options_.replicated;
+  if (std::ranges::any_of(replicated, [&](const std::string& glob) { return glob_matches(glob, key); })) return Is::kWhole;
+  const bool joins = can_join(ranks, dim);
+  if (const auto known = options_.whole_shapes.find(key); known != options_.whole_shapes.end()) {
+    const Place place{.path = path_, .tensor = std::string(key)};
+    if (joins && std::ranges::equal(known->second, joined(ranks, dim, place).sizes)) return Is::kPart;
+    if (have_same_dims(ranks) && std::ranges::equal(known->second, ranks[0].dims)) return Is::kWhole;
+  }
+  const bool is_part = !replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX);
+  return !is_part ? Is::kEither : joins ? Is::kPart : Is::kOther;
+}
+
+// A tensor that is the same on all ranks is a part if all others of its shape are, as far as these are known.
 void PlainShards::settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const {
   struct Count {
     uint64_t parts = 0, whole = 0;
@@ -172,7 +191,7 @@ void PlainShards::settle_by_shape(const PlainTensors& tensors, std::map<std::str
   }
 }
 
-// Where two ranks have the same parts of everything, each part would be there twice.
+// If two ranks have the same parts of everything, each part would occur twice.
 bool PlainShards::repeat_rank(const PlainTensors& tensors, const std::vector<std::string>& parts, std::vector<Problem>& findings) {
   if (parts.empty()) return false;
   const Ranks& first = tensors.find(parts[0])->second;
@@ -207,7 +226,7 @@ JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t cou
     ++differing;
     std::erase_if(dims, [&](size_t d) { return ranks[0].dims.size() > d && !along(d); });
   }
-  // One key is a matter of that key.
+  // A difference in one key concerns only that key.
   if (differing_bytes <= bytes / 2 || (differing == 1 && keys.size() > 1)) return {};
   JoinedTensors all;
   for (const std::string& key : keys) all.emplace(key, unknown(tensors.find(key)->second));
@@ -222,7 +241,7 @@ bool PlainShards::any_differ(const Ranks& ranks, uint64_t at_most) {
   return std::ranges::any_of(ranks, [&](const PlainTensor& t) { return differ(ranks[0], t, at_most); });
 }
 
-// Whether they are sure to: bytes that cannot be compared in their order, or are not looked at, may be the same.
+// Whether they surely differ: bytes that cannot be compared in order, or are not read, may be the same.
 bool PlainShards::differ(const PlainTensor& a, const PlainTensor& b, uint64_t at_most) {
   if (&a == &b) return false;
   if (!same_dims(a, b) || a.info->dtype != b.info->dtype) return true;

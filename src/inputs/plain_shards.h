@@ -1,4 +1,4 @@
-// Tensors in files of ranks that are no DTensors: the same on every rank, or parts that do not say which they are.
+// Tensors in files of ranks that are not DTensors: they are the same on every rank, or parts that do not say which part they are.
 #pragma once
 
 #include <map>
@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "inputs/rank_files.h"
-#include "inputs/torch_reader.h"
+#include "inputs/torch_file.h"
 
 namespace dcp {
 
-// Of one file.
+// A tensor in one file.
 struct PlainTensor {
   size_t file = 0;
   Dims dims;
@@ -21,36 +21,38 @@ struct PlainTensor {
 };
 using PlainTensors = std::map<std::string_view, std::vector<PlainTensor>>;  // by key, in the order of the ranks
 
-// The tensor that files have parts of. A file that is not listed has nothing of it, and none is if it is not known who has what.
+// A tensor of which files have parts. A file that is not listed has no part of it; none is listed if it is unknown which file has which
+// part.
 struct JoinedTensor {
   std::vector<int64_t> sizes;
   uint32_t dim = 0;
-  std::map<size_t, std::pair<int64_t, std::vector<int64_t>>> parts;  // of a file: where along `dim` it begins, its sizes
+  std::map<size_t, std::pair<int64_t, std::vector<int64_t>>> parts;  // by file: where its part begins along `dim`, and the part's sizes
 
   TensorPart part(size_t file, const Value& local) const;
 };
 using JoinedTensors = std::map<std::string, JoinedTensor, std::less<>>;
 
-// Looks at files of ranks that hold the same part of the state dict. Bytes are compared by the CRCs in the files' directories; where these do
-// not tell, they are read.
+// Examines files of ranks that hold the same part of the state dict. Bytes are compared by the CRCs in the files' directories, or read if
+// these are not conclusive.
 class PlainShards {
  public:
   PlainShards(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
       : store_(store), path_(path), files_(files), options_(options) {}
 
-  // Joins the parts of tensors along OpenOptions::shards_on_dim. What is whole on all ranks, and what only looks as if ranks contradicted each
-  // other, is left as it is. Adds findings of what cannot be known.
+  // Joins the parts of tensors along OpenOptions::shards_on_dim. Tensors that are whole on all ranks, and those about which ranks only seem
+  // to contradict each other, are left unchanged. Adds findings about what cannot be known.
   JoinedTensors join(const PlainTensors& tensors, size_t ranks, std::vector<Problem>& findings);
-  // Where most of what ranks have differs, it is parts. Then it adds a finding, and none is joined.
+  // If most bytes differ between ranks, they are parts. Then a finding is added, and nothing is joined.
   JoinedTensors refuse_shards(const PlainTensors& tensors, size_t ranks, std::vector<Problem>& findings);
-  // Whether the directories show that all files hold the same.
+  // Whether the directories show that all files hold the same tensors.
   static bool are_same(const PlainTensors& tensors, size_t ranks);
 
  private:
   using Ranks = std::vector<PlainTensor>;
-  enum class Is : uint8_t { kWhole, kPart, kEither };
+  enum class Is : uint8_t { kWhole, kPart, kEither, kOther };  // kOther: a part, but not along that dim
 
   Is judge(std::string_view key, const Ranks& ranks, size_t count);
+  void add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const;
   void settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const;
   bool differ(const PlainTensor& a, const PlainTensor& b, uint64_t at_most);
   bool any_differ(const Ranks& ranks, uint64_t at_most);

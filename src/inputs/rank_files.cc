@@ -8,15 +8,42 @@
 
 #include "catalog/build.h"
 #include "catalog/data_files.h"
-#include "inputs/at_once.h"
+#include "inputs/input.h"
+#include "inputs/item_files.h"
+#include "inputs/item_layouts.h"
+#include "inputs/open_rest.h"
 #include "inputs/plain_shards.h"
 #include "inputs/rank_local.h"
 #include "inputs/rank_shards.h"
-#include "inputs/torch_reader.h"
+#include "inputs/torch_file.h"
+#include "select/globs.h"
 #include "select/select.h"
 
 namespace dcp {
 namespace {
+
+// Of a plain tensor, from the arguments of the call that makes it.
+std::vector<int64_t> sizes_of(const PickleMachine& m, const Value& arguments) {
+  std::vector<int64_t> sizes;
+  Value list = arguments.kind == Kind::kTuple && arguments.n > 2 ? m.element(arguments, 2) : Value{}, n;
+  if (list.kind == Kind::kObject) list = m.element(m.arguments_of(list), 0);  // torch.Size
+  if (list.kind == Kind::kTuple || list.kind == Kind::kList)
+    for (auto it = m.items(list); it.next(n);) sizes.push_back(n.integer());
+  return sizes;
+}
+
+// model_0.pt to model_R.pt
+std::string sibling(const std::string& name, uint32_t rank) {
+  const size_t end = name.find_last_of("0123456789"), before = name.find_last_not_of("0123456789", end);
+  return name.substr(0, before + 1) + std::to_string(rank) + name.substr(end + 1);
+}
+
+TensorPart part_of_offsets(const OffsetShard& shard) {
+  TensorPart part{.local = shard.local, .local_sizes = shard.local_sizes, .sizes = shard.sizes, .boxes = {}};
+  if (shard.local.kind != Kind::kUnset)
+    part.boxes.push_back({shard.offsets, shard.local_sizes, std::vector<int64_t>(shard.sizes.size(), 0)});
+  return part;
+}
 
 class Opening {
  public:
@@ -24,11 +51,17 @@ class Opening {
       : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, files, findings_), files_(files.size()) {}
 
   OpenedCatalog open(const std::vector<RankFile>& files, const FilesOfKind& as) {
-    read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(files[f], share); });
-    for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
+    layouts_ = as.layouts;
+    tensors_.resize(files.size());
+    keys_.resize(files.size());
+    has_shards_.resize(files.size());
+    read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(f, files[f], share); });
+    for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
+    if (as.must_say_world) check_world(files);
     if (as.left_out) left_out_ = as.left_out(keys_);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
+    if (layouts_ != nullptr) settle(files);
     for (size_t f = 0, end = 0; f < files.size(); f = end) {
       while (end < files.size() && files[end].under == files[f].under) ++end;
       if (end - f > 1) look_for_parts(files, f, end);
@@ -48,15 +81,30 @@ class Opening {
   }
 
  private:
-  std::unique_ptr<TorchFile> read(const RankFile& f, Limits& share) const {
-    const std::optional<Handle> handle = store_.open_beneath(path_, f.name, options_.links);
-    if (!handle) fail(ProblemId::file_missing, {.path = path_ + "/" + f.name});
-    std::unique_ptr<TorchFile> file = read_torch_file(store_, OpenFile(store_, *handle), path_ + "/" + f.name, share);
+  std::unique_ptr<TorchFile> read(size_t n, const RankFile& f, Limits& share) {
+    const Place place{.path = path_ + "/" + f.name};
+    std::unique_ptr<TorchFile> file;
+    if (f.form == FileForm::kTorch || f.form == FileForm::kSafetensors) {
+      const std::optional<Handle> handle = store_.open_beneath(path_, f.name, options_.links);
+      if (!handle) fail(ProblemId::file_missing, place);
+      OpenFile open(store_, *handle);
+      if (f.form == FileForm::kTorch) {
+        file = read_torch_file(store_, std::move(open), place.path, share);
+      } else {
+        tensors_[n] = read_safetensors_file(store_, {*handle, f.name, place}, share);
+        file = file_of_pickle("\x80\x04N.", place, store_.facts(*handle).bytes, share);
+      }
+    } else {
+      const std::vector<std::byte> bytes = read_file_beneath(store_, path_, f.name, options_.links, share.json_bytes);
+      file = f.form == FileForm::kJson ? read_json_item(bytes, place, share) : read_raw_item(bytes, place, share);
+    }
     share.memory_bytes -= std::min(share.memory_bytes, file->memory_bytes());
     return file;
   }
 
   MetadataContent content_of(size_t f, const RankFile& file, const std::vector<std::string>& under) {
+    if (tensors_[f]) return content_of_tensors(*tensors_[f], file, layouts_, facts_, keys_[f]);
+    file_ = &file;
     StateDict& state =
         *states_.emplace_back(std::make_unique<StateDict>(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits));
     state.put_under(under);
@@ -65,7 +113,7 @@ class Opening {
         [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, facts_, options_.limits);
   }
 
-  // Of the files of [first, end), which hold the same part of the state dict.
+  // For the files [first, end), which hold the same part of the state dict.
   void look_for_parts(const std::vector<RankFile>& files, size_t first, size_t end) {
     PlainShards shards(store_, path_, files, options_);
     const PlainTensors tensors = plain_tensors(files, first, end);
@@ -80,7 +128,7 @@ class Opening {
     joined_.clear();
   }
 
-  // What is not named as whole is joined: a name that is mistyped must not pass.
+  // A tensor that is not named as whole is joined, so a mistyped name must be an error.
   void check_globs() const {
     for (const std::string& glob : options_.replicated) {
       const auto has = [&](const MetadataContent& c) {
@@ -88,6 +136,24 @@ class Opening {
       };
       if (glob != kNoneReplicated && std::ranges::none_of(contents_, has))
         fail(ProblemId::usage, {.path = path_, .setting = "replicated"}, "'" + glob + "'", "a glob that matches a tensor's whole key");
+    }
+  }
+
+  // What the files say, against the layouts: a tensor about which they differ keeps no box.
+  void settle(const std::vector<RankFile>& files) {
+    for (size_t f = 0; f < files.size(); ++f) {
+      const Place place{.path = path_ + "/" + files[f].name};
+      layouts_->check_met(files[f], keys_[f], place);
+      for (const MetadataContent::Tensor& t : contents_[f].tensors)
+        if (t.dtype_known) layouts_->check_dtype(files[f], t.key, t.dtype, place);
+    }
+    layouts_->check_all_met();
+    const auto& disputed = layouts_->disputed();
+    for (const auto& [key, why] : disputed) findings_.push_back(why);
+    for (MetadataContent& c : contents_) {
+      for (MetadataContent::Tensor& t : c.tensors)
+        if (disputed.contains(t.key)) t.chunk_count = 0;
+      std::erase_if(c.storage, [&](const MetadataContent::Storage& s) { return disputed.contains(s.key); });
     }
   }
 
@@ -102,7 +168,7 @@ class Opening {
       for (const MetadataContent::Tensor& t : c.tensors) dims.emplace(t.key, Dims(c.ints.data() + t.dims_at, t.rank));
       for (const MetadataContent::Storage& s : c.storage) {
         const ItemInfo& info = facts_.values.at(s.value).info;
-        if (!info.resolved || shards_.has(s.key)) continue;
+        if (!info.resolved || shards_.has(s.key) || (layouts_ != nullptr && layouts_->has(files[f], s.key))) continue;
         const Dims its = dims.at(s.key);
         const Dims strides(facts_.strides.data() + info.strides_at, info.strides_at == 0 ? 0 : its.size() + 1);
         all[s.key].push_back({.file = f, .dims = its, .strides = strides, .info = &info, .is_packed = s.transforms != 0});
@@ -123,21 +189,51 @@ class Opening {
                                      part + files[first].apart + " and " + std::to_string(end - first - 1) + " more"));
   }
 
-  // The meshes' sizes are known when all ranks have said where they are.
-  void observe(size_t f, const std::vector<std::string>& under) {
-    has_shards_.resize(f + 1);
-    keys_.resize(f + 1);
+  // Meshes' sizes are known once the coordinates of all ranks are.
+  void observe(size_t f, const RankFile& file) {
+    if (tensors_[f]) return;  // its layouts say all
     StateDict state(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits);
-    state.put_under(under);
+    state.put_under(file.under);
     state.flatten([&](const StateDict::Leaf& leaf) {
       keys_[f].emplace_back(leaf.key);
+      if (layouts_ != nullptr && layouts_->has(file, leaf.key)) return;
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
-      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard);
+      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard), meet_world(f, shard->world_size);
+      else if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) meet_world(f, offset->world_size);
+      if (leaf.key.ends_with("_flat_param")) flat_ = f;
     });
+  }
+
+  void meet_world(size_t f, uint64_t size) {
+    if (size > world_size_) world_size_ = size, says_world_ = f;
+    if (size > 0) world_of_[f] = std::max(world_of_[f], size);
+  }
+
+  void check_world(const std::vector<RankFile>& files) const {
+    if (flat_)
+      fail(ProblemId::torch_rank_part, {.path = path_ + "/" + files[*flat_].name},
+           "a flat parameter of LOCAL_STATE_DICT: its parameters' names and shapes are in no file");
+    if (world_size_ == 0 || world_size_ > kMaxRanks)
+      fail(ProblemId::torch_rank_part, {.path = path_}, "tensors that do not say of how many ranks they are parts");
+    std::map<std::vector<std::string>, std::set<uint32_t>> ranks;
+    for (size_t f = 0; f < files.size(); ++f) {
+      // Of pipeline stages, each has a mesh of its own: what it says is less than the world.
+      const auto own = world_of_.find(f);
+      if (files[f].rank >= world_size_ || (own != world_of_.end() && files[f].rank >= own->second))
+        fail(ProblemId::not_checkpoint, {.path = path_},
+             files[f].name + " beside " + files[says_world_].name + ", which is of " + std::to_string(world_size_) + " ranks",
+             "files of one save");
+      ranks[files[f].under].insert(files[f].rank);
+    }
+    for (const RankFile& f : files)
+      for (uint32_t r = 0; r < world_size_; ++r)
+        if (!ranks[f.under].contains(r)) fail(ProblemId::file_missing, {.path = path_ + "/" + sibling(f.name, r)});
   }
 
   std::optional<TensorPart> part_of(size_t f, const StateDict::Leaf& leaf) {
     const std::optional<LocalShard> shard = read_dtensor(*files_[f]->graph, leaf);
+    if (auto known = part_of_layout(f, leaf, shard)) return known;
+    if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return part_of_offsets(*offset);
     if (!shard && is_one_ranks(leaf.tensor.cls))
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
            "a " + leaf.tensor.cls + " whose mesh or placements are not known");
@@ -145,6 +241,21 @@ class Opening {
     const auto joined = joined_.find(leaf.key);
     if (joined == joined_.end() || leaf.tensor.kind == TorchGlobal::Kind::kOther) return {};
     return joined->second.part(f, leaf.value);
+  }
+
+  // A class of its own may hold more than its plain tensor: it is read whole, as long as each rank has the whole.
+  std::optional<TensorPart> part_of_layout(size_t f, const StateDict::Leaf& leaf, const std::optional<LocalShard>& shard) {
+    if (layouts_ == nullptr || !layouts_->has(*file_, leaf.key)) return {};
+    if (!shard && (is_one_ranks(leaf.tensor.cls) || leaf.tensor.kind == TorchGlobal::Kind::kOther || leaf.tensor.opaque)) {
+      if (!is_one_ranks(leaf.tensor.cls) && layouts_->is_replicated(*file_, leaf.key)) return {};
+      fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path}, "a part of a " + leaf.tensor.cls);
+    }
+    ItemLayouts::Held held{.dtensor = shard ? &*shard : nullptr};
+    if (shard) held.sizes = shard->local_sizes;
+    else held.sizes = sizes_of(files_[f]->graph->machine(), leaf.tensor.arguments);
+    auto part = layouts_->part(*file_, leaf.key, held, files_[f]->archive.pickle_place);
+    part->local = shard ? shard->local : leaf.value;
+    return part;
   }
 
   std::shared_ptr<const TorchFiles> take(const std::vector<RankFile>& files, const Catalog& catalog, const EntryValues& values) {
@@ -163,11 +274,18 @@ class Opening {
   Store& store_;
   const std::string& path_;
   const OpenOptions& options_;
-  Limits limits_;  // what is left
+  Limits limits_;  // remaining
   std::vector<Problem> findings_;
   RankShards shards_;
-  std::vector<bool> has_shards_;  // by file: a DTensor, or the like
-  JoinedTensors joined_;          // of the files that are being read
+  ItemLayouts* layouts_ = nullptr;
+  const RankFile* file_ = nullptr;                       // that is read
+  std::map<size_t, uint64_t> world_of_;                  // by file, as its tensors say
+  uint64_t world_size_ = 0;                              // the largest
+  size_t says_world_ = 0;                                // the file
+  std::optional<size_t> flat_;                           // a file with a flat parameter
+  std::vector<std::optional<SafetensorsFile>> tensors_;  // by file
+  std::vector<bool> has_shards_;                         // by file: a DTensor, or the like
+  JoinedTensors joined_;                                 // of the files that are being read
   TorchFacts facts_;
   std::vector<MetadataContent> contents_;
   std::vector<std::vector<std::string>> keys_;  // by file
@@ -180,7 +298,11 @@ class Opening {
 
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, const FilesOfKind& as,
                               const OpenOptions& options) {
-  return Opening(store, path, files, options).open(files, as);
+  return open_rest(path, files.size(), options, [&](const std::set<std::string>& without) {
+    std::vector<RankFile> rest = files;
+    std::erase_if(rest, [&](const RankFile& f) { return without.contains(f.name); });
+    return Opening(store, path, rest, options).open(rest, as);
+  });
 }
 
 }  // namespace dcp

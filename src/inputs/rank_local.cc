@@ -4,7 +4,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/text.h"
+#include "catalog/build.h"
 #include "catalog/catalog.h"
+#include "catalog/data_files.h"
+#include "format/dcp_metadata.h"
+#include "inputs/dcp.h"
+#include "inputs/open_rest.h"
 
 namespace dcp {
 namespace {
@@ -78,7 +84,7 @@ class Merger {
     }
   }
 
-  // Whether this chunk of tensor `index` was there already; takes note of it.
+  // Whether this chunk of tensor `index` has occurred before; remembers it.
   bool is_known(size_t index, const MetadataContent::Chunk& chunk, uint32_t rank) {
     const auto same = [&](const MetadataContent::Chunk& c) {
       return std::ranges::equal(numbers(c.offsets_at, rank), numbers(chunk.offsets_at, rank)) &&
@@ -141,7 +147,7 @@ class Merger {
       if (seen_globals_.insert(s).second) out_.unknown_globals.push_back(s);
   }
 
-  // Of a dict that several ranks have, what each of them adds.
+  // Adds what a rank adds to a dict that several ranks have.
   void add_attribute(const ExtraAttribute& a) {
     const auto [known, fresh] = attributes_.try_emplace(a.name, Attribute{out_.attributes.size(), {}});
     if (fresh) out_.attributes.push_back(a);
@@ -152,8 +158,8 @@ class Merger {
 
   const std::string& path_;
   std::vector<Problem>& findings_;
-  std::unordered_set<std::string> damaged_;                  // keys of which that is known
-  std::unordered_set<std::string_view> ignored_, reported_;  // keys that are described differently: by the current rank, by any
+  std::unordered_set<std::string> damaged_;                  // keys already reported
+  std::unordered_set<std::string_view> ignored_, reported_;  // keys described differently: by the current rank, by any rank
   MetadataContent out_;
   uint64_t base_ = 0;  // of the current rank's ints
   std::unordered_map<std::string_view, KeyRef> refs_;
@@ -175,5 +181,72 @@ MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const s
   for (const MetadataContent& rank : ranks) merger.add(rank);
   return merger.take();
 }
+
+// A folder of rank-local metadata (rank_local.h): `__R.metadata` of every rank beside the files that they name.
+
+namespace {
+
+// The R in `__R.metadata`.
+std::optional<uint32_t> rank_of(std::string_view name) {
+  if (!name.starts_with("__") || !name.ends_with(kMetadata)) return std::nullopt;
+  return decimal<uint32_t>(name.substr(2, name.size() - 2 - kMetadata.size()));
+}
+
+std::string name_of(uint32_t rank) { return "__" + std::to_string(rank) + std::string(kMetadata); }
+
+OpenedCatalog open_ranks(Found& found, const std::set<std::string>& without) {
+  Store& store = found.store();
+  const std::string& path = found.path();
+  const OpenOptions& options = found.options();
+  std::vector<uint32_t> ranks;
+  for (const DirEntry& e : found.entries())
+    if (const auto rank = rank_of(e.name); rank && !without.contains(e.name)) ranks.push_back(*rank);
+  std::ranges::sort(ranks);
+  Problem gap = make_finding(ProblemId::rank_missing, Severity::kWarning, {.path = path});
+  for (uint32_t r = 0; r < ranks.size() && gap.got.empty(); ++r)
+    if (ranks[r] != r) gap.got = "no __" + std::to_string(r) + ".metadata beside __" + std::to_string(ranks.back()) + ".metadata";
+  if (options.prefer_rank) {
+    const auto preferred = std::ranges::find(ranks, *options.prefer_rank);
+    if (preferred == ranks.end())
+      fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
+    std::rotate(ranks.begin(), preferred, preferred + 1);
+  }
+  uint64_t all_bytes = 0;
+  for (uint32_t r : ranks)
+    if (const auto facts = store.facts(path + "/" + name_of(r))) all_bytes += facts->bytes;
+  check_fits(all_bytes, path, options.limits);
+  std::vector<std::deque<std::string>> texts;
+  std::vector<MetadataContent> contents;
+  std::vector<Problem> findings;
+  for (uint32_t r : ranks) {
+    const std::string name = name_of(r), file = path + "/" + name;
+    const std::optional<Handle> handle = store.open_beneath(path, name, options.links);
+    if (!handle) fail(ProblemId::file_missing, {.path = file});
+    HeldMetadata rank = read_metadata(store, OpenFile(store, *handle), file, options.limits);
+    contents.push_back(std::move(rank.content));
+    texts.push_back(std::move(rank.text));
+    if (rank.trailing) findings.push_back(std::move(*rank.trailing));
+  }
+  const MetadataContent merged = merge_rank_local(contents, path, findings);
+  check_catalog_fits(merged, path, options.limits);
+  OpenedCatalog opened = build_catalog(merged, path, path, CheckpointKind::kDcpRankLocal);
+  std::ranges::move(findings, std::back_inserter(opened.findings));
+  if (!gap.got.empty()) opened.findings.push_back(std::move(gap));
+  return opened;
+}
+
+OpenedCatalog open_rank_local(Found& found) {
+  const auto count = std::ranges::count_if(found.entries(), [](const DirEntry& e) { return rank_of(e.name).has_value(); });
+  return open_rest(found.path(), static_cast<size_t>(count), found.options(),
+                   [&](const std::set<std::string>& without) { return open_ranks(found, without); });
+}
+
+}  // namespace
+
+const Input rank_local_input{
+    .is_at = [](Found& found) { return found.has_entry([](const DirEntry& e) { return rank_of(e.name).has_value(); }); },
+    .open = open_rank_local,
+    .describes = [](std::string_view name) { return rank_of(name).has_value(); },
+    .read_description = read_whole_metadata};
 
 }  // namespace dcp

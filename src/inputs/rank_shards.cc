@@ -5,6 +5,162 @@
 #include <utility>
 
 namespace dcp {
+namespace {
+
+class DTensorReader {
+ public:
+  explicit DTensorReader(const PickleGraph& graph) : graph_(graph), m_(graph.machine()) {}
+
+  std::optional<LocalShard> read(const Value& v) const {
+    if (v.kind != Kind::kObject || graph_.global_of(v) != "torch._tensor._rebuild_from_type_v2") return {};
+    const Value arguments = m_.arguments_of(v);
+    if (arguments.kind != Kind::kTuple || arguments.n != 4) return {};
+    const Value made_with = m_.element(arguments, 2), state = m_.element(arguments, 3);
+    LocalShard shard;
+    if (made_with.kind != Kind::kTuple || made_with.n < 3 || !numbers(m_.element(made_with, 2), shard.sizes)) return {};
+    shard.local = attribute(state, "_local_tensor");
+    if (const Value made = shard.local.kind == Kind::kObject ? m_.arguments_of(shard.local) : Value{};
+        made.kind == Kind::kTuple && made.n > 2)
+      numbers(m_.element(made, 2), shard.local_sizes);
+    const Value spec = state_of(attribute(state, "_spec"));
+    if (shard.local.kind != Kind::kObject || !placements(attribute(spec, "placements"), shard.placements)) return {};
+    const Value mesh = state_of(attribute(spec, "mesh"));
+    if (!coordinate(attribute(mesh, "_coordinate_on_dim"), shard)) return {};
+    shard.world_size = world_of(mesh);
+    return shard;
+  }
+
+  std::optional<OffsetShard> read_sharded(const Value& v) const {
+    if (v.kind != Kind::kObject || graph_.global_of(v) != "torch._tensor._rebuild_from_type_v2") return {};
+    const Value arguments = m_.arguments_of(v);
+    if (arguments.kind != Kind::kTuple || arguments.n != 4) return {};
+    const Value made_with = m_.element(arguments, 2), state = m_.element(arguments, 3);
+    OffsetShard out;
+    if (made_with.kind != Kind::kTuple || made_with.n < 3 || !numbers(m_.element(made_with, 2), out.sizes)) return {};
+    if (state.kind != Kind::kTuple || state.n < 3) return {};
+    const Value shards = m_.element(state, 0), group = state_of(m_.element(state, 2));
+    if (const Value world = attribute(group, "global_world_size"); world.kind == Kind::kInt && world.integer() > 0)
+      out.world_size = world.payload;
+    Value shard;
+    if (shards.kind != Kind::kList || m_.count(shards) > 1) return {};
+    for (auto it = m_.items(shards); it.next(shard);) {
+      const Value parts = state_of(shard), where = state_of(attribute(parts, "metadata"));
+      out.local = attribute(parts, "tensor");
+      if (out.local.kind != Kind::kObject || !numbers(attribute(where, "shard_offsets"), out.offsets) ||
+          !numbers(attribute(where, "shard_sizes"), out.local_sizes) || out.offsets.size() != out.sizes.size() ||
+          out.local_sizes.size() != out.sizes.size())
+        return {};
+    }
+    return out;
+  }
+
+ private:
+  Value state_of(const Value& object) const { return object.kind == Kind::kObject ? m_.state_of(object) : Value{}; }
+
+  // An attribute in an object's state, which is a dict, or a pair of dicts of attributes and slots (__reduce_ex__). kUnset: there is none.
+  Value attribute(const Value& state, std::string_view name) const {
+    if (state.kind == Kind::kTuple && state.n == 2) {
+      const Value found = attribute(m_.element(state, 1), name);
+      return found.kind != Kind::kUnset || m_.element(state, 0).kind != Kind::kDict ? found : attribute(m_.element(state, 0), name);
+    }
+    if (state.kind != Kind::kDict) return {};
+    Value key, value, found;
+    for (auto it = m_.items(state); it.next(key) && it.next(value);)
+      if (m_.is_text(key, name)) found = value;
+    return found;
+  }
+
+  bool numbers(const Value& tuple, std::vector<int64_t>& out) const {
+    if (tuple.kind != Kind::kTuple && tuple.kind != Kind::kList) return false;
+    Value n;
+    for (auto it = m_.items(tuple); it.next(n);) {
+      if (n.kind != Kind::kInt || n.integer() < 0 || out.size() >= kMaxDims) return false;
+      out.push_back(n.integer());
+    }
+    return true;
+  }
+
+  uint64_t world_of(const Value& mesh) const {
+    uint64_t world = 0;
+    Value rank;
+    const Value ranks = attribute(mesh, "_flatten_rank_map"), tensor = attribute(mesh, "mesh");
+    for (auto it = m_.items(ranks); ranks.kind == Kind::kTuple && it.next(rank);)
+      if (rank.kind == Kind::kInt && rank.integer() >= 0) world = std::max(world, rank.payload + 1);
+    if (std::vector<int64_t> sizes; world == 0 && tensor.kind == Kind::kObject) {
+      const Value made = m_.arguments_of(tensor);
+      if (made.kind != Kind::kTuple || made.n < 3 || !numbers(m_.element(made, 2), sizes)) return 0;
+      world = 1;
+      for (const int64_t n : sizes) world = std::min(world * static_cast<uint64_t>(n), uint64_t{1} << 31);
+    }
+    return world;
+  }
+
+  bool coordinate(const Value& v, LocalShard& shard) const {
+    if (v.kind == Kind::kNil) return true;
+    std::vector<int64_t> of_dim;
+    if (!numbers(v, of_dim) || of_dim.size() != shard.placements.size()) return false;
+    for (const int64_t n : of_dim) {
+      if (n >= static_cast<int64_t>(kMaxRanks)) return false;
+      shard.coordinate.push_back(static_cast<uint32_t>(n));
+    }
+    return true;
+  }
+
+  bool placements(const Value& list, std::vector<Placement>& out) const {
+    if (list.kind != Kind::kTuple && list.kind != Kind::kList) return false;
+    Value v;
+    for (auto it = m_.items(list); it.next(v);) {
+      if (v.kind != Kind::kObject || out.size() >= kMaxDims) return false;
+      const std::string cls = graph_.global_of(v);
+      Placement p;
+      if (cls.ends_with(".Shard")) p.kind = Placement::Kind::kShard;
+      else if (cls.ends_with("._StridedShard")) p.kind = Placement::Kind::kStrided;
+      else if (!cls.ends_with(".Replicate")) return false;  // Partial: the sum over the ranks is the tensor
+      if (p.kind != Placement::Kind::kReplicate) {
+        Value dim = attribute(m_.state_of(v), "dim");
+        if (const Value made_with = m_.arguments_of(v); dim.kind == Kind::kUnset && made_with.kind == Kind::kTuple && made_with.n > 0)
+          dim = m_.element(made_with, 0);
+        if (dim.kind != Kind::kInt || dim.integer() < 0 || dim.integer() >= static_cast<int64_t>(kMaxDims)) return false;
+        p.dim = dim.integer();
+      }
+      out.push_back(p);
+    }
+    return true;
+  }
+
+  static constexpr size_t kMaxDims = 64;  // as torch
+
+  const PickleGraph& graph_;
+  const PickleMachine& m_;
+};
+
+}  // namespace
+
+std::optional<LocalShard> read_dtensor(const PickleGraph& graph, const StateDict::Leaf& leaf) {
+  if (!leaf.tensor.cls.ends_with(".DTensor")) return {};
+  return DTensorReader(graph).read(leaf.value);
+}
+
+void set_boxes(TensorPart& part, const RankBoxes& boxes, size_t first, size_t last) {
+  const size_t dims = part.sizes.size();
+  std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in what the rank holds
+  for (size_t n = first; n < last; ++n) {
+    const BoxView box = boxes.box(n, dims);
+    for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
+  }
+  for (size_t d = 0; d < dims; ++d) {
+    int64_t begin = 0;
+    for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
+    part.local_sizes.push_back(begin);
+  }
+  for (size_t n = first; n < last; ++n) {
+    const BoxView box = boxes.box(n, dims);
+    TensorPart::Box b{
+        .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
+    for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
+    part.boxes.push_back(std::move(b));
+  }
+}
 
 void RankShards::meet(size_t file, std::string_view key, const LocalShard& shard) {
   Sharded& s = of_key_[std::string(key)];
@@ -33,31 +189,12 @@ TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
   uint32_t rank = 0;
   for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
   const auto [first, last] = std::ranges::equal_range(s.boxes.rank_of, rank);
-  const size_t dims = s.sizes.size();
-  // Where the rank has several boxes, its tensor has the runs of each dim one after the other.
-  std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in `local`
-  for (auto it = first; it != last; ++it) {
-    const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
-    for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
-  }
-  for (size_t d = 0; d < dims; ++d) {
-    int64_t begin = 0;
-    for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
-    part.local_sizes.push_back(begin);
-  }
-  for (auto it = first; it != last; ++it) {
-    const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
-    TensorPart::Box b{
-        .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
-    for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
-    part.boxes.push_back(std::move(b));
-  }
-  // A mesh that seems smaller than it is, for want of its last ranks, gives each of the others more than it has.
+  set_boxes(part, s.boxes, static_cast<size_t>(first - s.boxes.rank_of.begin()), static_cast<size_t>(last - s.boxes.rank_of.begin()));
   if (!part.boxes.empty() && shard.local_sizes != part.local_sizes && explain(key, s)) part.boxes.clear();
   return part;
 }
 
-// Those who are at each place, as positions in `files`.
+// The ranks at each place of the mesh, as positions in `files`.
 RankShards::Places RankShards::places(const Sharded& s) const {
   std::vector<size_t> order(s.files.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -71,7 +208,7 @@ RankShards::Places RankShards::places(const Sharded& s) const {
   return at;
 }
 
-// The first file beside those that have the key which does not.
+// The first file of the same part that lacks the key.
 const RankFile* RankShards::lacking(const Sharded& s) const {
   for (size_t f = 0; f < files_.size(); ++f) {
     const bool beside = !s.files.empty() && files_[f].under == files_[s.files.front()].under;
@@ -80,8 +217,8 @@ const RankFile* RankShards::lacking(const Sharded& s) const {
   return nullptr;
 }
 
-// Why the ranks' boxes are not the whole tensor; false if none of the files shows it. Several ranks may well be at one place, of the meshes
-// that a larger one is made of, but then as many are at each.
+// Reports why the ranks' boxes are not the whole tensor; returns false if none of the files shows it. Several ranks may be at one place, in
+// meshes that are parts of a larger one, but then the same number is at each.
 bool RankShards::explain(std::string_view key, Sharded& s) {
   const Places at = places(s);
   const auto most = std::ranges::max_element(at, {}, &std::vector<size_t>::size);
@@ -109,6 +246,11 @@ void RankShards::dispute(Sharded& s, Problem why) {
   if (std::exchange(s.is_disputed, true)) return;
   why.severity = Severity::kDamage;
   findings_.push_back(std::move(why));
+}
+
+std::optional<OffsetShard> read_sharded_tensor(const PickleGraph& graph, const StateDict::Leaf& leaf) {
+  if (!leaf.tensor.cls.ends_with(".ShardedTensor")) return {};
+  return DTensorReader(graph).read_sharded(leaf.value);
 }
 
 }  // namespace dcp

@@ -5,17 +5,34 @@
 #include <string_view>
 #include <vector>
 
+#include "base/store.h"
 #include "inputs/input.h"
 
 namespace dcp {
 
 inline constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
 
-// Of a folder with files of these names: it has files of ranks, but neither metadata nor a file of rank 0. The rank that writes the metadata
-// writes data, too, so that this may be what one node of several wrote on a disk of its own.
+// Whether a folder with files of these names may be one node's part of a save: it has files of ranks, but neither metadata nor a file of
+// rank 0. The rank that writes the metadata also writes data, so another node may have written both to its own disk.
 bool may_be_one_nodes_part(const std::vector<std::string>& names);
 
 // Throws not_checkpoint.
 [[noreturn]] void refuse(Found& found);
+
+// Recognizes what a path holds instead of a checkpoint, such as another program's file; by content where that is cheap.
+
+struct Foreign {
+  std::string_view what;  // "a GGUF file"; empty: unknown
+  std::string_view hint;  // "": no next step
+  bool is_deepspeed = false;
+};
+
+// First bytes of a file that are enough for foreign_file.
+inline constexpr uint64_t kForeignBytes = 512;
+Foreign foreign_file(Bytes head);
+// Whether it is a zip archive with everything in a folder, as torch writes it, or the form that it wrote before 1.6.
+bool is_torch_file(Bytes head);
+// Recognizes a folder by the names of its entries.
+Foreign foreign_folder(const std::vector<std::string>& names);
 
 }  // namespace dcp

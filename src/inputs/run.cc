@@ -3,12 +3,125 @@
 #include <algorithm>
 #include <regex>
 
-#include "base/decimal.h"
-#include "base/step_names.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
+#include "base/problem.h"
+#include "base/text.h"
+#include "catalog/kind.h"
 #include "catalog/structure.h"
+#include "inputs/open.h"
 
 namespace dcp {
+namespace {
+
+constexpr unsigned kPartLevels = 4;       // global_step_N/model/NAME/ckpt, and one more
+constexpr unsigned kMaxFolders = 10'000;  // that a search looks into
+
+// Whether the folder is a part of a step, whatever numbers its name has.
+bool says_part(std::string_view name) { return name.find("model") != name.npos || name.find("optim") != name.npos; }
+
+// A number in any other name may count steps: nothing shows that it counts parts.
+bool says_step(std::string_view name, bool in_part) { return names_step(name) || (last_integer(name) && !in_part && !says_part(name)); }
+
+class Search {
+ public:
+  Search(Store& store, const IsOne& is_one, Closed closed) : store_(store), is_one_(is_one), closed_(closed) {}
+
+  std::vector<std::string> run(const std::string& folder, unsigned levels) {
+    below(folder, store_.list(folder), levels);
+    return std::move(found_);
+  }
+
+ private:
+  void below(const std::string& folder, const std::vector<DirEntry>& entries, unsigned levels) {
+    for (const DirEntry& e : entries) {
+      if (e.kind != FileKind::kDirectory || e.link || is_working_name(e.name)) continue;
+      if (++seen_ > kMaxFolders) return;
+      const std::string path = folder + "/" + e.name;
+      const std::vector<DirEntry> inside = entries_of(path);
+      if (is_one_(path, inside)) found_.push_back(path);
+      else if (levels > 1) below(path, inside, levels - 1);
+    }
+  }
+
+  std::vector<DirEntry> entries_of(const std::string& path) {
+    try {
+      return store_.list(path);
+    } catch (const Error& e) {
+      if (closed_ == Closed::kThrow || e.problem().id != ProblemId::io_list) throw;
+      return {};
+    }
+  }
+
+  Store& store_;
+  const IsOne& is_one_;
+  const Closed closed_;
+  unsigned seen_ = 0;
+  std::vector<std::string> found_;
+};
+
+std::vector<std::string_view> names_from(std::string_view path, size_t at) {
+  std::vector<std::string_view> names;
+  for (size_t end = 0; at < path.size(); at = end + 1) {
+    end = std::min(path.find('/', at), path.size());
+    names.push_back(path.substr(at, end - at));
+  }
+  return names;
+}
+
+// Whether a folder on the way from a step to its part is a step itself.
+bool leads_through_step(const std::string& part, size_t at) {
+  bool in_part = false;
+  for (const std::string_view name : names_from(part, at)) {
+    if (says_step(name, in_part)) return true;
+    in_part = in_part || says_part(name);
+  }
+  return false;
+}
+
+bool describes(const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); }
+
+}  // namespace
+
+bool is_checkpoint_folder(Store& store, const std::string& path) { return std::ranges::any_of(store.list(path), describes); }
+
+bool looks_like_checkpoint(const std::vector<DirEntry>& entries) {
+  return std::ranges::any_of(entries, [](const DirEntry& e) {
+    const FileRole role = role_of(e.name);
+    return describes(e) || (e.kind == FileKind::kRegular && (role == FileRole::kUnfinished || role == FileRole::kData));
+  });
+}
+
+std::vector<std::string> folders_below(Store& store, const std::string& folder, unsigned levels, const IsOne& is_one, Closed closed) {
+  return Search(store, is_one, closed).run(folder, levels);
+}
+
+std::vector<std::string> parts_of(Store& store, const std::string& step) {
+  if (looks_like_checkpoint(store.list(step))) return {};
+  const auto is_part = [](const std::string&, const std::vector<DirEntry>& entries) { return looks_like_checkpoint(entries); };
+  std::vector<std::string> parts = folders_below(store, step, kPartLevels, is_part, Closed::kThrow);
+  if (std::ranges::any_of(parts, [&](const std::string& part) { return leads_through_step(part, step.size() + 1); })) return {};
+  std::ranges::stable_sort(parts, {}, [&](const std::string& path) { return path.find("optim", step.size()) != path.npos; });
+  return parts;
+}
+
+std::vector<std::string> checkpoints_below(Store& store, const std::string& folder) {
+  constexpr unsigned kLevels = 5;
+  const auto is_one = [](const std::string&, const std::vector<DirEntry>& entries) { return std::ranges::any_of(entries, describes); };
+  std::vector<std::string> found = folders_below(store, folder, kLevels, is_one, Closed::kSkip);
+  std::ranges::sort(found, NaturalLess());
+  return found;
+}
+
+std::optional<std::string> only_checkpoint_below(Store& store, const std::string& given) {
+  const std::string folder = without_trailing_slashes(given);
+  const std::optional<FileFacts> facts = store.facts(folder);
+  if (!facts || facts->kind != FileKind::kDirectory || looks_like_checkpoint(store.list(folder))) return std::nullopt;
+  std::vector<std::string> found = checkpoints_below(store, folder);
+  if (found.size() != 1 || leads_through_step(found[0], folder.size() + 1)) return std::nullopt;
+  if (std::ranges::any_of(names_from(found[0], folder.size() + 1), is_unfinished_name)) return std::nullopt;
+  return std::move(found[0]);
+}
+
 namespace {
 
 std::regex compiled(const std::string& pattern) {
@@ -20,7 +133,7 @@ std::regex compiled(const std::string& pattern) {
   fail(ProblemId::usage, {.setting = "pattern"}, "'" + pattern + "'", "a regular expression with one group, for the step's number");
 }
 
-// For messages: all of them, or the newest.
+// For messages: all numbers, or the newest ones.
 std::string numbers_of(const std::vector<Step>& steps) {
   constexpr size_t kMax = 8;
   if (steps.empty()) return "folders whose names hold a step's number";
@@ -30,7 +143,7 @@ std::string numbers_of(const std::vector<Step>& steps) {
   return text;
 }
 
-// The last step, and another of its number: accelerate's model and optimizer, say.
+// Fails if another step has the number of the last one, such as accelerate's model and optimizer.
 void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
   if (steps.size() < 2 || steps[steps.size() - 2].number != steps.back().number) return;
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
@@ -43,7 +156,7 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-// What trainers put into a complete step last.
+// Whether trainers write this file last into a complete step.
 bool is_mark(const DirEntry& e) { return e.kind == FileKind::kRegular && is_completion_mark(e.name); }
 
 class StepFinder {
@@ -52,7 +165,7 @@ class StepFinder {
     if (!pattern.empty()) regex_ = compiled(pattern);
   }
 
-  // In this very folder.
+  // The steps directly in this folder.
   std::vector<Step> in(const std::string& folder, const std::vector<DirEntry>& entries) const {
     std::vector<Step> all = numbered(folder, entries), steps = all;
     std::erase_if(steps, [](const Step& s) { return !s.unfinished && !s.parts.empty(); });
@@ -80,11 +193,12 @@ class StepFinder {
     return steps;
   }
 
-  // What cannot be looked into may be a step; who opens it says what is wrong with it.
+  // A folder that cannot be listed may be a step; opening it will report what is wrong.
   bool is_step(Step& step) const {
     try {
       const std::vector<DirEntry> inside = store_.list(step.path);
       if (const auto mark = std::ranges::find_if(inside, is_mark); mark != inside.end()) step.mark = mark->name;
+      step.unfinished |= inside.empty() && (regex_ || names_step(split_path(step.path).name));
       if (looks_like_checkpoint(inside)) return true;
       step.parts = parts_of(store_, step.path);
       return step.unfinished || !step.parts.empty();
@@ -107,22 +221,23 @@ Problem unfinished(const std::string& folder, std::string what) {
 
 bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
 
-// Says why those are broken that are so by their name, or since they lack what the newest marked one before them has.
+// Sets `broken` for steps whose name says that they are unfinished, and for those that lack the mark of the newest marked step before them.
 void judge_by_marks(std::vector<Step>& steps) {
   const Step* marked = nullptr;
   for (Step& s : steps) {
     if (s.unfinished) {
       s.broken = unfinished_by_name(s.path);
+      if (!s.broken) s.broken = unfinished(s.path, "the folder is empty");
       continue;
     }
     if (!s.mark.empty()) marked = &s;
     if (marked == nullptr || !s.mark.empty() || s.number == marked->number) continue;
     s.lacks_mark = true;
-    s.broken = unfinished(s.path, "the step lacks " + marked->mark + ", with which an older one says that it is complete");
+    s.broken = unfinished(s.path, "it lacks " + marked->mark + ", which an older step has");
   }
 }
 
-// No folder of the run is a step by itself: the one that is wanted may be in parts.
+// No folder of the run is a checkpoint itself, but the wanted step is in parts.
 [[noreturn]] void refuse_parts(const Step& step) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step.path});
   p.names = step.parts;
@@ -137,13 +252,14 @@ std::optional<Problem> fault_of(Store& store, const Step& step, const OpenOption
   return std::nullopt;
 }
 
-// `finished`: the run's steps that are.
+// `finished` has the run's finished steps.
 [[noreturn]] void refuse_step(Store& store, const RunFolder& run, const std::string& wanted, const std::vector<Step>& finished) {
   const bool latest = wanted == "latest";
   Problem p = make_problem(ProblemId::step_missing, {.path = run.folder}, latest ? "no complete step" : wanted, numbers_of(finished));
   for (const Step& s : run.steps)
     if (s.unfinished && (latest || std::to_string(s.number) == wanted))
-      p.hint = "'" + s.path + "' is of a save that did not finish; it opens where it is given itself";
+      p.hint = "'" + s.path + "' is " +
+               (unfinished_by_name(s.path) ? "of a save that did not finish; it opens where it is given itself" : "empty");
   if (is_checkpoint_folder(store, run.folder)) p.remedy = Remedy::kNoStep;
   else if (const auto below = run.steps.empty() ? checkpoints_below(store, run.folder) : std::vector<std::string>(); !below.empty())
     p.hint = "no folder here has the name of a step; checkpoints are in " + listed(below);

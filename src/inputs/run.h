@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/store.h"
 #include "inputs/open.h"
-#include "inputs/step_folders.h"
 
 namespace dcp {
 
@@ -17,24 +19,24 @@ struct Step {
   std::string path;
   std::vector<std::string> parts = {};           // its checkpoints, if it is not one itself (parts_of)
   std::optional<Problem> broken = std::nullopt;  // why it cannot be used; nullopt: it opens and every item lies inside its file
-  bool unfinished = false;                       // its name says that its save did not finish
+  bool unfinished = false;                       // its save did not finish: so its name says, or it is empty
   std::string mark = {};                         // a file with which its trainer says that it is complete
   bool lacks_mark = false;                       // although an older step has one
 };
 
 struct RunFolder {
-  std::string folder;       // around the steps
+  std::string folder;       // that contains the steps
   std::vector<Step> steps;  // ascending; `broken` is set for those that are unfinished or lack their mark
 };
 
-// The steps in a folder, or in the only one below it that has some: `checkpoints/` of many trainers. `pattern`: a regular expression with one
-// group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no metadata is a step too, and so
-// is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint itself, those that hold the parts of one
-// are steps: accelerate keeps model and optimizer apart. What is named like an unfinished save is one, whatever it holds so far. Opens
-// none. Throws step_ambiguous if several folders below hold steps.
+// The steps in a folder, or in the only folder below it that has any, such as `checkpoints/` of many trainers. `pattern`: a regular
+// expression with one group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no
+// metadata is a step too, and so is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint
+// itself, those that hold the parts of one are steps: accelerate keeps model and optimizer apart. A folder with the name of an unfinished
+// save counts as one, whatever it holds so far, and so does an empty folder with the name of a step. Opens no step. Throws step_ambiguous if several folders below hold steps.
 RunFolder find_run(Store& store, const std::string& folder, const std::string& pattern);
 
-// What a folder's name says about it, if that is that its save did not finish.
+// The problem if a folder's name says that its save did not finish.
 std::optional<Problem> unfinished_by_name(const std::string& folder);
 
 // Why this checkpoint cannot be used.
@@ -45,8 +47,30 @@ struct StepQuery {
   std::string wanted;   // a number, or "latest": the newest complete one
   std::string pattern;  // as for find_run
 };
-// The path of the step. `broken` gets the newer ones that were skipped. Unfinished ones are never chosen. Throws step_missing, step_ambiguous,
-// usage; step_in_parts if the step holds several checkpoints in subfolders, which are the problem's names.
+// The path of the step. `broken` gets the newer steps that were skipped. Unfinished steps are never chosen. Throws step_missing,
+// step_ambiguous, usage; step_in_parts if the step holds several checkpoints in subfolders, which are the problem's names.
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
+
+// Finds the folders that are the checkpoints of a step, by their names and the names of their files. Opens none.
+
+bool is_checkpoint_folder(Store& store, const std::string& path);
+// Whether these are the entries of a checkpoint, or of one whose save was cut short.
+bool looks_like_checkpoint(const std::vector<DirEntry>& entries);
+
+// The checkpoints in the folders of a step, the optimizer's last: `pytorch_model_fsdp_0` and `optimizer_0` of accelerate,
+// `model/NAME/ckpt`. Empty if the folder is a checkpoint itself, or has steps, as the folder of an experiment does.
+std::vector<std::string> parts_of(Store& store, const std::string& step);
+
+using IsOne = std::function<bool(const std::string& path, const std::vector<DirEntry>& entries)>;
+enum class Closed : uint8_t { kThrow, kSkip };  // folders that this user may not list
+// The folders up to `levels` below for which is_one() holds, in the order of their names; the others are searched. Follows no link. Stops
+// after 10,000 folders.
+std::vector<std::string> folders_below(Store& store, const std::string& folder, unsigned levels, const IsOne& is_one, Closed closed);
+
+// Checkpoints up to five levels below, in natural order: for a folder that is neither a checkpoint nor a step.
+std::vector<std::string> checkpoints_below(Store& store, const std::string& folder);
+
+// The only checkpoint below a folder that is not one itself, if no folder on the way has the name of a step: `ckpt/`, `model_and_optim/`.
+std::optional<std::string> only_checkpoint_below(Store& store, const std::string& folder);
 
 }  // namespace dcp

@@ -4,15 +4,14 @@
 #include <set>
 #include <unordered_set>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
-#include "inputs/at_once.h"
-#include "inputs/foreign.h"
 #include "inputs/hf_index.h"
 #include "inputs/input.h"
+#include "inputs/open_rest.h"
+#include "inputs/refuse.h"
 #include "inputs/safetensors_files.h"
-#include "inputs/shard_gaps.h"
 
 namespace dcp {
 namespace {
@@ -31,7 +30,7 @@ OpenedCatalog catalog_of(const std::vector<SafetensorsFile>& files, const std::s
   return opened;
 }
 
-// Of each file, or nullopt where there is none.
+// The header of each file, or nullopt if the file does not exist.
 std::vector<std::optional<SafetensorsFile>> read_headers(Store& store, const std::string& path, const std::vector<std::string>& names,
                                                          FollowLinks links, Limits& left) {
   std::vector<std::optional<SafetensorsFile>> found(names.size());
@@ -53,8 +52,8 @@ class IndexedFolder {
     index_ = open_index(store, path, index, options, left_);
   }
 
-  OpenedCatalog open(const std::vector<DirEntry>& entries) {
-    read_files();
+  OpenedCatalog open(const std::vector<DirEntry>& entries, const std::set<std::string>& without) {
+    read_files(without);
     compare(entries);
     OpenedCatalog opened = catalog_of(files_, path_, path_, CheckpointKind::kHf);
     if (!incomplete_) compare_total(index_, opened.catalog, index_place_, findings_);
@@ -66,9 +65,10 @@ class IndexedFolder {
   }
 
  private:
-  void read_files() {
+  void read_files(const std::set<std::string>& without) {
     for (const auto& [tensor, name] : index_.weight_map) named_.insert(name);
-    const std::vector<std::string> names(named_.begin(), named_.end());
+    std::vector<std::string> names(named_.begin(), named_.end());
+    std::erase_if(names, [&](const std::string& name) { return without.contains(name); });
     for (auto& file : read_headers(store_, path_, names, options_.links, left_))
       if (file) files_.push_back(std::move(*file));
   }
@@ -89,7 +89,7 @@ class IndexedFolder {
     incomplete_ = verdict.incomplete;
   }
 
-  // Tensors of files that are gone may be in others, which the index does not name.
+  // Tensors of missing files may be in others, which the index does not name.
   std::string hint_for(const LostTensors& lost, const std::vector<DirEntry>& entries) {
     std::vector<std::string> names;
     for (const DirEntry& e : entries)
@@ -98,7 +98,7 @@ class IndexedFolder {
     try {
       for (const auto& file : read_headers(store_, path_, names, options_.links, left_))
         for (const SafetensorsEntry& e : file ? file->header.entries : std::vector<SafetensorsEntry>()) here.insert(e.name);
-    } catch (const Error&) {  // what no index names may be anything
+    } catch (const Error&) {  // a file that no index names may be anything
       here.clear();
     }
     const auto is_here = [&](std::string_view tensor) { return here.contains(std::string(tensor)); };
@@ -139,7 +139,7 @@ OpenedCatalog open_all(Store& store, const std::string& path, const std::vector<
   return opened;
 }
 
-// torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the shards that it did this from are kept in sharded/.
+// torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the original shards are kept in sharded/.
 void doubt_scalars(Store& store, OpenedCatalog& opened) {
   const Catalog& catalog = opened.catalog;
   const std::string sharded = catalog.folder + "/sharded";
@@ -164,9 +164,9 @@ OpenedCatalog open_safetensors_file(Found& found) {
   return opened;
 }
 
-// A folder that holds safetensors files, given itself or as its index. With an index, the checkpoint is the files that it names, and
+// A folder of safetensors files, given as the folder or its index. With an index, the checkpoint is the files that it names, and
 // contradictions between index and files become findings; a tensor that no file holds and a missing file are damage. Without one, it is all
-// files: plain ones are one checkpoint (a download without its index) as long as no tensor name occurs twice, since then it is unclear which
+// files: plain ones are one checkpoint (a download without its index) unless a tensor name occurs twice, since it would be unclear which
 // one is meant.
 OpenedCatalog open_safetensors_folder(Found& found) {
   Store& store = found.store();
@@ -179,8 +179,12 @@ OpenedCatalog open_safetensors_folder(Found& found) {
   if (names.size() > options.limits.shard_files)
     fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files",
          "at most " + std::to_string(options.limits.shard_files));
-  OpenedCatalog opened =
-      index.empty() ? open_all(store, path, names, options) : IndexedFolder(store, path, index, options).open(found.entries());
+  OpenedCatalog opened = open_rest(path, names.size(), options, [&](const std::set<std::string>& without) {
+    if (!index.empty()) return IndexedFolder(store, path, index, options).open(found.entries(), without);
+    std::vector<std::string> rest = names;
+    std::erase_if(rest, [&](const std::string& name) { return without.contains(name); });
+    return open_all(store, path, rest, options);
+  });
   doubt_scalars(store, opened);
   return opened;
 }
@@ -203,7 +207,7 @@ Description read_header(Store& store, const std::string& path, const Limits& lim
   return {.bytes = up_to(std::max(sizeof(uint64_t) + header, 64 * kKiB)), .size = size};
 }
 
-// Decided by content; the name decides only if the beginning is damaged.
+// The content decides; the name does only if the beginning is damaged.
 bool is_safetensors_file(Found& found) {
   if (found.is_folder()) return false;
   if (begins_like_safetensors(found.head(), found.bytes())) return true;

@@ -1,11 +1,18 @@
 #include "inputs/safetensors_files.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
+#include <span>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/checked.h"
-#include "format/lfs_pointer.h"
+#include "base/text.h"
+#include "catalog/cover.h"
+#include "catalog/data_files.h"
+#include "inputs/safetensors.h"
 
 namespace dcp {
 namespace {
@@ -31,7 +38,7 @@ void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
 
 SafetensorsFile read_safetensors_file(Store& store, OpenSafetensors open, Limits& limits) {
   const uint64_t bytes = store.facts(open.file).bytes - open.begin;
-  // One read for the length and, of most shards, the whole header.
+  // One read gets the length and, for most shards, the whole header.
   std::vector<std::byte> head(std::min<uint64_t>(bytes, 16 * kKiB));
   read_exact(store, open.file, open.begin, head);
   if (is_lfs_pointer(head)) fail(ProblemId::lfs_pointer, std::move(open.place));
@@ -84,7 +91,7 @@ const MetadataContent& ShardMerger::merge() {
   return out_;
 }
 
-// A tensor of which a header says what cannot be read: there is one, and no more is known.
+// A tensor whose entry in a header is faulty: it exists, and no more is known.
 void ShardMerger::add_unknown(std::string_view key, const Part& part) {
   Problem p = *part.entry->fault;
   p.place.tensor = key;
@@ -164,6 +171,180 @@ void ShardMerger::add(std::string_view key, const std::vector<Part>& parts) {
   tensor.chunk_count = out_.chunks.size() - tensor.first_chunk;
   tensor.dims_at = numbers(size);
   out_.tensors.push_back(tensor);
+}
+
+namespace {
+
+// [shard-RRRRR-]PREFIX-NNNNN-of-MMMMM.safetensors, as transformers and torch's _hf_utils.py number files.
+struct Numbered {
+  std::string prefix;
+  uint32_t rank = 0;  // from 1; 0: none
+  uint32_t number = 0, of = 0;
+};
+std::optional<Numbered> numbered(std::string_view name) {
+  name.remove_suffix(kSafetensorsEnding.size());
+  Numbered n;
+  const size_t of = name.rfind("-of-");
+  if (of == std::string_view::npos || of == 0) return std::nullopt;
+  const size_t dash = name.rfind('-', of - 1);
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto number = decimal<uint32_t>(name.substr(dash + 1, of - dash - 1)), count = decimal<uint32_t>(name.substr(of + 4));
+  if (!number || !count) return std::nullopt;
+  n.number = *number;
+  n.of = *count;
+  name = name.substr(0, dash);
+  constexpr std::string_view kShard = "shard-";
+  const size_t after = name.find('-', kShard.size());
+  if (name.starts_with(kShard) && after != std::string_view::npos) {
+    if (const auto rank = decimal<uint32_t>(name.substr(kShard.size(), after - kShard.size()))) {
+      n.rank = *rank;
+      name.remove_prefix(after + 1);
+    }
+  }
+  n.prefix = name;
+  return n;
+}
+
+std::string padded(uint32_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(5 - std::min<size_t>(digits.size(), 5), '0') + digits;
+}
+
+}  // namespace
+
+void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings) {
+  struct Group {
+    std::set<uint32_t> numbers;
+    bool by_ranks = false;
+  };
+  std::map<std::pair<std::string, uint32_t>, Group> groups;
+  std::set<uint32_t> ranks;
+  std::set<std::tuple<std::string, uint32_t, uint32_t>> shards;  // prefix, number, rank
+  for (const std::string& name : names) {
+    const std::optional<Numbered> n = numbered(name);
+    if (!n) continue;
+    Group& group = groups[{n->prefix, n->of}];
+    group.numbers.insert(n->number);
+    if (n->rank == 0) continue;
+    group.by_ranks = true;
+    ranks.insert(n->rank);
+    shards.insert({n->prefix, n->number, n->rank});
+  }
+  bool has_gap = false;
+  const auto gap = [&](std::string got) {
+    has_gap = true;
+    findings.push_back(make_finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got)));
+  };
+  for (const auto& [name, group] : groups) {
+    const auto& [prefix, of] = name;
+    uint32_t next = 1;
+    while (group.numbers.contains(next)) ++next;
+    if (next > of) continue;
+    std::string got = "no " + prefix + "-" + padded(next) + "-of-" + padded(of);
+    if (group.by_ranks) gap(std::move(got));
+    else findings.push_back(make_finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, std::move(got)));
+  }
+  if (ranks.empty()) return;
+  uint32_t next = 1;
+  while (ranks.contains(next)) ++next;
+  const std::string last = padded(*ranks.rbegin());
+  if (next < *ranks.rbegin()) return gap("no shard-" + padded(next) + " beside shard-" + last);
+  for (const auto& [name, group] : groups) {
+    const auto& [prefix, of] = name;
+    for (const uint32_t number : group.numbers) {
+      if (!shards.contains({prefix, number, 1}) && !shards.contains({prefix, number, *ranks.rbegin()}))
+        continue;  // else all ranks have it, or the numbers end here
+      for (const uint32_t rank : ranks)
+        if (!shards.contains({prefix, number, rank}) && shards.contains({prefix, number, rank == 1 ? *ranks.rbegin() : 1}))
+          return gap("no shard-" + padded(rank) + "-" + prefix + "-" + padded(number) + "-of-" + padded(of) +
+                     " beside other ranks' shards of it");
+    }
+  }
+  if (!has_gap)
+    findings.push_back(make_finding(ProblemId::shard_count_unknown, Severity::kNote, {.path = path}, "shard-00001 to shard-" + last));
+}
+
+namespace {
+
+// A data file whose tensors are one safetensors file.
+struct SafetensorsPart {
+  uint32_t file = 0;
+  uint64_t begin = 0;  // after the byte items
+  std::span<const ItemId> items;
+};
+
+// Sets its items by name. `owner` has the tensor of each item.
+void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+  Catalog& catalog = opened.catalog;
+  std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
+  for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
+  FindingList findings(opened.findings);
+  for (const ItemId i : part.items) {
+    catalog.items[i].file = kNone;
+    const Tensor& t = catalog.tensors[owner[i]];
+    const BoxView box = catalog.box(t, i - t.first_chunk);
+    const auto found = by_name.find(catalog.key(t));
+    Place place = shard.place;
+    place.tensor = catalog.key(t);
+    if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) ||
+        !std::ranges::equal(found->second->shape, box.sizes)) {
+      if (volume(box.sizes) > 0)
+        findings.add(make_finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
+      continue;
+    }
+    if (found->second->fault) throw Error(*found->second->fault);
+    if (t.dtype_known && found->second->dtype != t.dtype)
+      fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
+    catalog.items[i] = {.offset = part.begin + found->second->offset, .length = found->second->bytes, .file = part.file};
+  }
+  findings.end();
+  catalog.files[part.file].raw = true;
+}
+
+}  // namespace
+
+void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options) {
+  Catalog& catalog = opened.catalog;
+  std::vector<TensorId> owner(catalog.chunk_total);
+  std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch writes that offset for every tensor in it
+  std::set<uint32_t> transformed;         // those in which the part follows an empty stream for each tensor
+  for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
+    const Tensor& tensor = catalog.tensors[t];
+    for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
+      const ItemId item = catalog.item_of(tensor, c);
+      owner[item] = t;
+      const Item& i = catalog.items[item];
+      // An archive is always longer than its payload.
+      if (i.file == kNone || !tensor.dtype_known || i.length != volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype)) continue;
+      uint64_t& begin = suspects[i.file];
+      begin = std::max(begin, i.offset);
+      if (i.transforms != 0) transformed.insert(i.file);
+    }
+  }
+  std::unordered_map<uint32_t, std::vector<ItemId>> items;
+  for (ItemId i = 0; !suspects.empty() && i < catalog.chunk_total; ++i)
+    if (suspects.contains(catalog.items[i].file)) items[catalog.items[i].file].push_back(i);
+  Limits left = options.limits;
+  for (const auto& [file, last] : suspects) {
+    const std::optional<Handle> handle = store.open_beneath(catalog.folder, catalog.file_name(file), options.links);
+    if (!handle) continue;  // look_at_files reports it
+    const OpenFile open(store, *handle);
+    const uint64_t bytes = store.facts(*handle).bytes - std::min(last, store.facts(*handle).bytes);
+    constexpr uint64_t kEmptyStreamBytes = 64;  // zstd's has 9; streams may be in streams
+    std::vector<std::byte> head(std::min<uint64_t>(bytes, kEmptyStreamBytes + kSafetensorsBeginBytes));
+    read_exact(store, *handle, last, head);
+    uint64_t skipped = 0;
+    const auto is_here = [&] { return begins_like_safetensors(Bytes(head).subspan(skipped), bytes - skipped); };
+    while (!is_here() && transformed.contains(file) && skipped < std::min<uint64_t>(kEmptyStreamBytes, bytes)) ++skipped;
+    if (!is_here()) continue;
+    const uint64_t begin = last + skipped;
+    const Place place{.path = catalog.file_path(file)};
+    set_items(opened, {file, begin, items[file]},
+              read_safetensors_file(store, {*handle, std::string(catalog.file_name(file)), place, begin}, left), owner);
+    opened.findings.push_back(make_finding(ProblemId::safetensors_items, Severity::kWarning, place));
+    catalog.provenance.loads_in = "none";
+    catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};
+  }
 }
 
 }  // namespace dcp

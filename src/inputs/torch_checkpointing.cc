@@ -1,181 +1,218 @@
-// Checkpoints of torch_checkpointing 0.1: metadata.pkl, a pickle of dicts (distributed_metadata.py), and a file for each item and rank, written
-// with torch.save:
-//   {"metadata": {ITEM: {"rank_to_layout_info": {RANK: None | {"file_path", "serialization_format": {"type"}}}, ...}},
-//    "world_size": N, "version": "2.0"}
-// None stands for ITEM_RANK.pt. Items without tensors are not listed: their files have such names. An item is an entry of the state dict.
-// The metadata also describes how its tensors are sharded, but that is read from the DTensors themselves.
+// Checkpoints of torch_checkpointing 0.1: a file for each item and rank, and metadata.pkl (item_metadata.h), which says where those of items with
+// a resharder are and how their tensors are sharded. An item is an entry of the state dict. Of other items the names say all: ITEM_RANK.pt, written
+// with torch.save, or with another ending what a layout has put there: JSON, or bytes as they are. Where no item had a resharder there is no
+// metadata.pkl, and only DTensors say what they are parts of.
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
-#include "base/decimal.h"
+#include "base/text.h"
 #include "catalog/data_files.h"
-#include "catalog/placements.h"
 #include "inputs/input.h"
+#include "inputs/item_layouts.h"
 #include "inputs/rank_files.h"
+#include "inputs/refuse.h"
+#include "inputs/safetensors.h"
 #include "items/bare_pickle.h"
-#include "pickle/graph.h"
 
 namespace dcp {
 namespace {
 
-constexpr std::string_view kMetadataName = "metadata.pkl";
+constexpr std::string_view kMetadataName = "metadata.pkl", kTorchEnding = ".pt";
 
-struct ItemFile {
-  std::string name;
-  std::string form{};  // "": torch.save's
-};
 using Items = std::map<std::string, std::map<uint32_t, ItemFile>>;  // by item and rank
 
-class MetadataReader {
- public:
-  MetadataReader(const PickleGraph& graph, const Place& place) : graph_(graph), m_(graph.machine()), place_(place) {}
+// ITEM_RANK.ext
+struct Named {
+  std::string item, ending;
+  uint32_t rank = 0;
+};
+std::optional<Named> parse_name(std::string_view name) {
+  const size_t dot = std::min(name.rfind('.'), name.size()), bar = name.rfind('_', dot);
+  if (bar == name.npos || bar == 0) return {};
+  const auto rank = decimal<uint32_t>(name.substr(bar + 1, dot - bar - 1));
+  if (!rank || *rank >= kMaxRanks) return {};
+  return Named{.item = std::string(name.substr(0, bar)), .ending = std::string(name.substr(dot)), .rank = *rank};
+}
 
-  Items read() {
-    const Value world = entry(graph_.root(), "world_size"), version = entry(graph_.root(), "version"),
-                all = entry(graph_.root(), "metadata");
-    if (world.kind != Kind::kInt || all.kind != Kind::kDict) refuse("a pickle of something else");
-    if (!m_.is_text(version, "2.0"))
-      refuse("version " + (version.kind == Kind::kText ? std::string(m_.text(version)) : "1.0") + " of torch_checkpointing's metadata");
-    if (world.integer() < 1 || world.integer() > static_cast<int64_t>(kMaxRanks)) refuse("a world of " + m_.describe(world) + " ranks");
-    world_size_ = static_cast<uint32_t>(world.integer());
+class Opening {
+ public:
+  explicit Opening(Found& found)
+      : found_(found), store_(found.store()), path_(found.is_folder() ? found.path() : found.folder()), options_(found.options()) {}
+
+  OpenedCatalog open() {
+    const std::string name(kMetadataName);
+    const Place place{.path = path_ + "/" + name};
+    const std::vector<std::byte> pickle = read_file_beneath(store_, path_, name, options_.links, options_.limits.metadata_bytes);
+    const ItemMetadata metadata = read_item_metadata(pickle, place, options_.limits);
+    world_size_ = metadata.world_size;
+    Items items = listed(metadata);
+    add_unnamed(metadata, items);
+    ItemLayouts layouts(metadata);
+    const std::vector<RankFile> files = files_of(items);
+    if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that can be read", "a checkpoint of torch_checkpointing");
+    OpenedCatalog opened = open_rank_files(store_, path_, files, {CheckpointKind::kTorchCheckpointing, nullptr, &layouts}, options_);
+    opened.catalog.provenance.unknown_globals = metadata.globals;
+    if (auto trailing = trailing_pickle(metadata.trailing_bytes, at_offset(place, pickle.size() - metadata.trailing_bytes)))
+      findings_.push_back(std::move(*trailing));
+    finish(opened);
+    return opened;
+  }
+
+  // Only what DTensors say is known.
+  OpenedCatalog open_without_metadata() {
+    for (const DirEntry& e : found_.entries())
+      if (const auto named = parse_name(e.name); named && named->ending == kTorchEnding)
+        world_size_ = std::max(world_size_, named->rank + 1);
     Items items;
-    Value name, item;
-    for (auto it = m_.items(all); it.next(name) && it.next(item);) {
-      const Value layouts = entry(item, "rank_to_layout_info");
-      if (name.kind != Kind::kText || layouts.kind != Kind::kDict) refuse("an item without rank_to_layout_info");
-      read_item(std::string(m_.text(name)), layouts, items[std::string(m_.text(name))]);
+    add_unnamed({}, items);
+    FilesOfKind as(CheckpointKind::kTorchCheckpointing);
+    as.must_say_world = true;
+    try {
+      OpenedCatalog opened = open_rank_files(store_, path_, files_of(items), as, options_);
+      finish(opened);
+      return opened;
+    } catch (const Error& e) {
+      if (e.problem().id == ProblemId::torch_rank_part && e.problem().place.path == path_ && e.problem().place.tensor.empty())
+        refuse(found_);
+      throw;
+    }
+  }
+
+ private:
+  Items listed(const ItemMetadata& metadata) {
+    Items items;
+    for (const auto& [name, item] : metadata.items) {
+      for (const auto& [rank, file] : item.files) {
+        named_.insert(file.name);
+        if (item.needs[rank] || is_there(file.name)) items[name].emplace(rank, file);
+      }
+      if (!items.contains(name) && !item.tensors.empty()) items[name].insert(*item.files.begin());  // it is lost
     }
     return items;
   }
-  uint32_t world_size() const { return world_size_; }
 
- private:
-  void read_item(const std::string& item, const Value& layouts, std::map<uint32_t, ItemFile>& files) const {
-    Value rank, layout;
-    for (auto it = m_.items(layouts); it.next(rank) && it.next(layout);) {
-      if (rank.kind != Kind::kInt || rank.integer() < 0 || rank.integer() >= world_size_) refuse("rank " + m_.describe(rank));
-      ItemFile file{.name = item + "_" + std::to_string(rank.integer()) + ".pt"};
-      if (layout.kind != Kind::kNil) {
-        const Value path = entry(layout, "file_path");
-        if (path.kind != Kind::kText) refuse("a layout without file_path");
-        const Value format = entry(entry(layout, "serialization_format"), "type");
-        file = {.name = std::string(m_.text(path)), .form = format.kind == Kind::kText ? std::string(m_.text(format)) : "no known form"};
-        if (file.form == "TorchSerialization") file.form.clear();
-      }
-      files.insert_or_assign(static_cast<uint32_t>(rank.integer()), std::move(file));
+  bool is_there(const std::string& name) {
+    if (name.find('/') == name.npos) return std::ranges::any_of(found_.entries(), [&](const DirEntry& e) { return e.name == name; });
+    const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
+    if (handle) const OpenFile file(store_, *handle);
+    return handle.has_value();
+  }
+
+  // Files of items that the metadata does not list.
+  void add_unnamed(const ItemMetadata& metadata, Items& items) {
+    std::map<std::string, std::string> ending_of;
+    std::vector<std::string> unexplained;
+    for (const DirEntry& e : found_.entries()) {
+      if (e.kind == FileKind::kDirectory || e.name == kMetadataName || named_.contains(e.name)) continue;
+      const auto named = parse_name(e.name);
+      const bool is_item =
+          named && named->rank < world_size_ && !metadata.items.contains(named->item) &&
+          ending_of.try_emplace(named->item, named->ending).first->second == named->ending &&
+          items[named->item].try_emplace(named->rank, ItemFile{.name = e.name, .form = form_of(e.name, named->ending)}).second;
+      if (!is_item) unexplained.push_back(e.name);
+      else ++unlisted_ranks_[named->item];
     }
-    for (uint32_t r = 0; r < world_size_; ++r)
-      if (!files.contains(r)) refuse("no file of rank " + std::to_string(r) + " for " + item);
+    std::erase_if(items, [](const auto& item) { return item.second.empty(); });
+    if (unexplained.empty()) return;
+    std::string names;
+    for (size_t n = 0; n < unexplained.size() && n < 5; ++n) names += (n > 0 ? ", " : "") + unexplained[n];
+    if (unexplained.size() > 5) names += " and " + std::to_string(unexplained.size() - 5) + " more";
+    findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kNote, {.path = path_}, std::move(names)));
+    findings_.back().names = std::move(unexplained);
   }
 
-  Value entry(const Value& dict, std::string_view name) const {
-    Value key, value, found;
-    if (dict.kind != Kind::kDict) return found;
-    for (auto it = m_.items(dict); it.next(key) && it.next(value);)
-      if (m_.is_text(key, name)) found = value;
-    return found;
+  // Another ending says nothing: a layout gives any name to any form.
+  FileForm form_of(const std::string& name, const std::string& ending) {
+    if (ending == kTorchEnding) return FileForm::kTorch;
+    if (ending == kSafetensorsEnding) return FileForm::kSafetensors;
+    if (ending == ".json") return FileForm::kJson;
+    const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
+    if (!handle) return FileForm::kRaw;
+    const OpenFile file(store_, *handle);
+    std::vector<std::byte> head(std::min(store_.facts(*handle).bytes, kForeignBytes));
+    read_exact(store_, *handle, 0, head);
+    return is_torch_file(head) ? FileForm::kTorch : FileForm::kRaw;
   }
 
-  [[noreturn]] void refuse(std::string got) const {
-    fail(ProblemId::not_checkpoint, place_, std::move(got), "metadata of torch_checkpointing, version 2.0");
+  // By item; of each the preferred rank's first.
+  std::vector<RankFile> files_of(const Items& items) {
+    if (options_.prefer_rank && *options_.prefer_rank >= world_size_)
+      fail(ProblemId::usage, {.path = path_, .setting = "prefer_rank"}, std::to_string(*options_.prefer_rank), "a rank that is there");
+    std::vector<RankFile> files;
+    for (const auto& [item, of_rank] : items) {
+      if (is_lost(item, of_rank)) continue;
+      std::vector<uint32_t> ranks;
+      for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
+      if (const auto preferred = std::ranges::find(ranks, options_.prefer_rank.value_or(0)); preferred != ranks.end())
+        std::rotate(ranks.begin(), preferred, preferred + 1);
+      const bool are_apart = differ(of_rank);
+      for (const uint32_t r : ranks) {
+        const std::string own = "rank_" + std::to_string(r);
+        const ItemFile& file = of_rank.at(r);
+        files.push_back({.name = file.name, .rank = r, .under = {item}, .apart = item == "model" ? "" : own, .form = file.form});
+        if (are_apart) files.back().under.push_back(own);
+      }
+    }
+    return files;
   }
 
-  const PickleGraph& graph_;
-  const PickleMachine& m_;
-  const Place& place_;
+  // Nothing in a safetensors file says what its tensors are parts of; one rank has them whole.
+  bool is_lost(const std::string& item, const std::map<uint32_t, ItemFile>& of_rank) {
+    const auto tensors = std::ranges::find_if(of_rank, [](const auto& f) { return f.second.form == FileForm::kSafetensors; });
+    if (tensors == of_rank.end() || !unlisted_ranks_.contains(item) || world_size_ == 1) return false;
+    findings_.push_back(make_finding(ProblemId::item_format_unread, Severity::kDamage, {.path = path_ + "/" + tensors->second.name},
+                                     item + ", whose tensors no metadata says the layout of"));
+    return true;
+  }
+
+  // Whether ranks have values of their own, where no tensor is.
+  bool differ(const std::map<uint32_t, ItemFile>& of_rank) {
+    std::optional<std::vector<std::byte>> first;
+    for (const auto& [rank, file] : of_rank) {
+      if (file.form != FileForm::kJson && file.form != FileForm::kRaw) return false;
+      std::vector<std::byte> bytes = read_file_beneath(store_, path_, file.name, options_.links, options_.limits.json_bytes);
+      if (first && *first != bytes) return true;
+      first = std::move(bytes);
+    }
+    return false;
+  }
+
+  void finish(OpenedCatalog& opened) { std::ranges::move(findings_, std::back_inserter(opened.findings)); }
+
+  Found& found_;
+  Store& store_;
+  const std::string path_;
+  const OpenOptions& options_;
   uint32_t world_size_ = 0;
+  std::set<std::string> named_;                     // files of listed items
+  std::map<std::string, uint32_t> unlisted_ranks_;  // of other items, how many have a file
+  std::vector<Problem> findings_;
 };
 
-// ITEM_RANK.pt of items that the metadata does not name, and of none that it does; with another ending, what a layout has put there.
-void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Items& items) {
-  std::set<std::string_view> named;
-  for (const auto& [item, files] : items)
-    for (const auto& [rank, file] : files) named.insert(file.name);
-  Items found;
-  for (const DirEntry& e : entries) {
-    const std::string_view name = e.name;
-    const size_t dot = std::min(name.rfind('.'), name.size()), bar = name.rfind('_', dot);
-    if (e.kind == FileKind::kDirectory || named.contains(name) || bar == name.npos || bar == 0) continue;
-    const auto rank = decimal<uint32_t>(name.substr(bar + 1, dot - bar - 1));
-    const std::string form(name.substr(dot)), item(name.substr(0, bar));
-    if (!rank || *rank >= world_size) continue;
-    if (form == ".pt") found[item].insert_or_assign(*rank, ItemFile{.name = e.name});
-    else found[item + form].insert_or_assign(*rank, ItemFile{.name = e.name, .form = form.empty() ? "no known form" : form});
+bool has_metadata(Found& found) {
+  return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; })
+                           : found.is_file() && found.name() == kMetadataName;
+}
+
+// ITEM_0.pt and the like, and no model that is published.
+bool has_items(Found& found) {
+  if (!found.is_folder()) return false;
+  bool has_first = false;
+  for (const DirEntry& e : found.entries()) {
+    const auto named = e.kind == FileKind::kDirectory ? std::nullopt : parse_name(e.name);
+    if (!named && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(".index.json"))) return false;
+    has_first = has_first || (named && named->rank == 0 && named->ending == kTorchEnding);
   }
-  for (auto& [item, files] : found) items.try_emplace(item, std::move(files));
-}
-
-std::vector<std::string> globals_of(const PickleGraph& graph) {
-  std::set<std::string> names;
-  for (const auto& [module, name] : graph.globals()) names.insert(std::string(module) + "." + std::string(name));
-  return {names.begin(), names.end()};
-}
-
-// Why an item is left out; damage where tensors are lost. A safetensors file has one rank's parts, and does not say which they are.
-Problem left_out(const std::string& folder, const std::string& item, const ItemFile& file) {
-  const bool holds_tensors = file.form.find("afetensors") != file.form.npos;
-  Problem p = make_finding(ProblemId::item_format_unread, holds_tensors ? Severity::kDamage : Severity::kWarning,
-                           {.path = folder + "/" + file.name}, item + ", in " + file.form);
-  if (holds_tensors) p.hint = "save it with TorchSerialization; the file of each rank can be read by itself";
-  return p;
-}
-
-// Items in forms other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
-// open_rank_files throws.
-OpenedCatalog open_torch_checkpointing(Found& found) {
-  Store& store = found.store();
-  const std::string path = found.is_folder() ? found.path() : found.folder();
-  const OpenOptions& options = found.options();
-  const std::string name(kMetadataName);
-  const Place place{.path = path + "/" + name};
-  const std::vector<std::byte> pickle = read_file_beneath(store, path, name, options.links, options.limits.metadata_bytes);
-  const PickleGraph graph(pickle, place, options.limits);
-  MetadataReader reader(graph, place);
-  Items items = reader.read();
-  add_unnamed(found.entries(), reader.world_size(), items);
-  if (options.prefer_rank && *options.prefer_rank >= reader.world_size())
-    fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
-  std::vector<RankFile> files;
-  std::map<std::string, std::string> item_of;  // of a file that is read: a layout may name one for all ranks
-  std::vector<Problem> findings;
-  for (auto& [item, of_rank] : items) {
-    const auto other = std::ranges::find_if(of_rank, [](const auto& f) { return !f.second.form.empty(); });
-    if (other != of_rank.end()) {
-      findings.push_back(left_out(path, item, other->second));
-      continue;
-    }
-    std::vector<uint32_t> ranks;
-    for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
-    if (const auto preferred = std::ranges::find(ranks, options.prefer_rank.value_or(0)); preferred != ranks.end())
-      std::rotate(ranks.begin(), preferred, preferred + 1);
-    for (const uint32_t r : ranks) {
-      const std::string& file = of_rank.at(r).name;
-      const auto [known, fresh] = item_of.try_emplace(file, item);
-      if (fresh) files.push_back({.name = file, .rank = r, .under = {item}, .apart = item == "model" ? "" : "rank_" + std::to_string(r)});
-      else if (known->second != item)
-        fail(ProblemId::not_checkpoint, place, file + " for " + known->second + " and for " + item, "a file for each item");
-    }
-  }
-  if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
-  OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);
-  opened.catalog.provenance.unknown_globals = globals_of(graph);
-  const uint64_t behind = graph.machine().trailing_bytes();
-  if (auto trailing = trailing_pickle(behind, at_offset(place, pickle.size() - behind))) findings.push_back(std::move(*trailing));
-  std::ranges::move(findings, std::back_inserter(opened.findings));
-  return opened;
+  return has_first;
 }
 
 }  // namespace
 
 const Input torch_checkpointing_input{
-    .is_at =
-        [](Found& found) {
-          return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; })
-                                   : found.is_file() && found.name() == kMetadataName;
-        },
-    .open = open_torch_checkpointing,
+    .is_at = [](Found& found) { return has_metadata(found) || has_items(found); },
+    .open = [](Found& found) { return has_metadata(found) ? Opening(found).open() : Opening(found).open_without_metadata(); },
     .describes = [](std::string_view name) { return name == kMetadataName; },
     .read_description = [](Store& store, const std::string& path,
                            const Limits& limits) { return whole_file(store, path, limits.metadata_bytes); },

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
-#include "base/decimal.h"
-#include "catalog/placements.h"
+#include "base/text.h"
+#include "catalog/data_files.h"
+#include "inputs/accelerate_ranks.h"
 #include "inputs/input.h"
+#include "inputs/item_layouts.h"
 #include "inputs/rank_files.h"
+#include "inputs/refuse.h"
+#include "inputs/safetensors.h"
+#include "items/bare_pickle.h"
 
 namespace dcp {
 namespace {
@@ -32,7 +38,7 @@ std::optional<Named> parse_name(std::string_view name) {
   return Named{.name = std::string(name), .part = std::string(name.substr(0, world_at)), .world_size = *world, .rank = *rank};
 }
 
-// All ranks of one world, each once: every part has the files of all.
+// Checks that every part has exactly one file of each rank of one world.
 void check_complete(const std::vector<Named>& files, const std::string& path) {
   std::map<std::string, std::map<uint32_t, std::string_view>> ranks;
   for (const Named& f : files) {
@@ -46,7 +52,7 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
       fail(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + std::string(known->second),
            "one file of rank " + std::to_string(f.rank));
   }
-  ranks["model"];  // the others' parts are no checkpoint
+  ranks["model"];  // without it, the other parts are no checkpoint
   for (const auto& [part, of_part] : ranks) {
     uint32_t missing = 0;
     while (of_part.contains(missing)) ++missing;
@@ -80,10 +86,15 @@ OpenedCatalog open_torch_ranks(Found& at) {
 
 }  // namespace
 
-bool is_rank_file(std::string_view name) { return parse_name(name).has_value(); }
+bool is_rank_file(std::string_view name) { return parse_name(name).has_value() || is_accelerate_rank_file(name); }
 
 const Input torch_ranks_input{.is_at = [](Found& found) { return found.has_entry([](const DirEntry& e) { return is_rank_file(e.name); }); },
-                              .open = open_torch_ranks,
+                              .open =
+                                  [](Found& found) {
+                                    const bool is_accelerates =
+                                        found.has_entry([](const DirEntry& e) { return is_accelerate_rank_file(e.name); });
+                                    return is_accelerates ? open_accelerate_ranks(found) : open_torch_ranks(found);
+                                  },
                               .describes = is_rank_file};
 
 }  // namespace dcp

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kLegacyPickles = 5;  // the magic number, the protocol's version, sizes of types, the object, keys of its storages
 
-// Where the first pickle ends, after STOP; nullopt: Python stops before, at `last`.
+// The end of the first pickle, after its STOP; nullopt: Python stops before, at `last`.
 std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last) {
   TokenReader reader(pickle, place, Opcodes::kPythons);
   try {
@@ -32,7 +32,7 @@ std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last)
 
 constexpr const char* kComputed = "a name that the pickle computes";
 
-// What could be imported, where too much would have to be kept to know what is: names, and texts that could be such.
+// Collects everything that could be imported, if it would take too much memory to know what is: names, and texts that could be names.
 void add_all_refused(Bytes pickle, const Place& place, const std::function<void(std::string_view, std::string_view)>& meet) {
   TokenReader reader(pickle, place, Opcodes::kPythons);
   std::string_view module, name;  // the last two texts
@@ -44,11 +44,11 @@ void add_all_refused(Bytes pickle, const Place& place, const std::function<void(
       if (t.op == Op::STACK_GLOBAL) meet(module, name);
       if (is_text(t.op)) module = std::exchange(name, t.text);
     } while (t.op != Op::STOP);
-  } catch (const Error&) {  // Python stops here, too
+  } catch (const Error&) {  // Python would stop here, too
   }
 }
 
-// Adds what a whole pickle imports, as far as Python would get.
+// Adds what a pickle imports, as far as Python would get.
 void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::vector<std::string>& refused) {
   std::unordered_set<std::string> known(refused.begin(), refused.end());
   const auto meet = [&](std::string_view module, std::string_view name) {
@@ -61,7 +61,7 @@ void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::ve
     ShadowStack shadow(pickle, place, limits, StorageIds::kAny, Opcodes::kPythons);
     do {
       reader.next(t);
-      if (t.op == Op::GLOBAL || t.op == Op::INST) meet(t.text, t.name);  // which Python imports before it looks at its stack
+      if (t.op == Op::GLOBAL || t.op == Op::INST) meet(t.text, t.name);  // Python imports it before it checks its stack
       shadow.step(t);
       if (t.op == Op::STACK_GLOBAL) meet(shadow.module(), shadow.name());
     } while (t.op != Op::STOP);
@@ -82,7 +82,7 @@ BarePickle look_at_bare_pickle(Bytes item, const Place& place, const Limits& lim
     const std::optional<uint64_t> end = end_of(item, place, last);
     if (end) {
       add_refused(item.first(*end), place, limits, found.refused);
-    } else {  // up to there Python runs it all the same
+    } else {  // Python still runs everything up to there
       std::vector<std::byte> begin(item.begin(), item.begin() + static_cast<std::ptrdiff_t>(last));
       begin.push_back(std::byte{'.'});
       add_refused(begin, place, limits, found.refused);
@@ -103,15 +103,15 @@ std::optional<Problem> trailing_pickle(uint64_t trailing_bytes, Place behind_sto
 
 namespace {
 
-// What torch.save writes beside data.pkl and storages, or its readers look at.
+// Whether torch.save writes a record of this name, or torch's readers look for it; storages aside.
 bool is_torchs(std::string_view name) {
   constexpr std::string_view kNames[] = {"data.pkl",        "version",           "byteorder", ".data/version", ".data/serialization_id",
                                          ".format_version", ".storage_alignment"};
   return name.ends_with('/') || std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-// Storages are any bytes: one is taken for a pickle only if it begins with an opcode that all have since protocol 2 and ends with STOP, or
-// imports what no storage spells.
+// A storage may hold any bytes, so it counts as a pickle only if it begins with the opcode that all pickles have since protocol 2 and ends
+// with STOP, or if it imports names that no storage would spell.
 bool is_pickle(const BarePickle& found, Bytes begin, std::string_view name) {
   if (name.ends_with(".pkl") || name.ends_with(".pickle") || !found.refused.empty()) return true;
   const bool has_protocol = begin.size() > 2 && static_cast<Op>(begin[0]) == Op::PROTO && std::to_integer<int>(begin[1]) <= 5;
@@ -142,7 +142,7 @@ std::vector<Problem> unloaded_pickles(ItemSource& item, const ZipDirectory& dire
       const auto add = [&](Bytes block) { begin.insert(begin.end(), block.begin(), block.end()); };
       if (!r.deflated()) add(item.at(payload, std::min(r.packed, kLookedAt)));
       else if (r.size <= limits.decoded_bytes) read_record(item, r, payload, place, add);
-    } catch (const Error&) {  // what cannot be read cannot be run
+    } catch (const Error&) {  // a record that cannot be read cannot be run
     }
     const BarePickle found = look_at_bare_pickle(begin, at, limits);
     if (!is_pickle(found, begin, r.name)) continue;

@@ -23,9 +23,9 @@ class ContentReader {
   ContentReader(DataFiles& files, const Catalog& catalog, Item item, const Limits& limits)
       : files_(files), catalog_(catalog), item_(item), limits_(limits) {}
 
-  // An item of a torch.save file, whose facts its opening has shown.
+  // An item of a torch.save file, whose facts are known since it was opened.
   ItemContent read(const TorchValue& value, ItemId number, const Place& place) {
-    const Item item = std::exchange(item_, {.file = item_.file});  // positions of records are the file's
+    const Item item = std::exchange(item_, {.file = item_.file});  // positions of records count in the file
     const ItemInfo& x = value.info;
     if (!x.resolved || x.opaque) {
       blob(blob_of(*catalog_.torch->files[item.file], value.value, place, limits_));
@@ -56,7 +56,7 @@ class ContentReader {
   }
 
  private:
-  // False: not a plain tensor.
+  // Returns false for a tensor that is not plain.
   bool plain(ItemSource& source, const Place& place) {
     const TensorItem x = read_tensor_item(source, place, limits_);
     add(static_cast<int64_t>(x.form));
@@ -113,7 +113,7 @@ class ContentReader {
 };
 
 void prove(const Catalog& catalog, const Duplicate& d, const ContentOf& contents) {
-  const ItemContent used = contents(d, Copy::kUsed);  // first, whatever the compiler
+  const ItemContent used = contents(d, Copy::kUsed);  // read first, whatever the order of evaluation
   if (same_content(used, contents(d, Copy::kOther))) return;
   fail(ProblemId::duplicates_differ, place_of(catalog, d, d.other),
        "a value different from that in " + catalog.file_path(catalog.items[d.item].file));
@@ -152,7 +152,7 @@ std::vector<Problem> find_differing_duplicates(const SourceFacts& source, const 
     } catch (const Error& e) {
       if (!can_be_collected(e.problem().id)) throw;
       found.push_back(e.problem());
-      // Ranks of a rank-local DCP checkpoint may hold what is their own: torch loads it on each.
+      // Ranks of a rank-local DCP checkpoint may have values of their own, which torch loads on each.
       const bool may_differ = e.problem().id == ProblemId::duplicates_differ && !source.catalog.traits().in_torch_files;
       found.back().severity = may_differ ? Severity::kWarning : Severity::kDamage;
     }

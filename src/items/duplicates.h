@@ -1,5 +1,5 @@
-// Items that several ranks of a rank-local checkpoint wrote: whether all copies are equal. Copies may lie on hosts that do not see each
-// other's files, so their facts and the sums of their records are compared, not their bytes.
+// Checks whether all copies of an item that several ranks of a rank-local checkpoint wrote are equal. Copies may lie on hosts that do not
+// see each other's files, so their facts and the sums of their records are compared, not their bytes.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace dcp {
 struct RecordContent {
   uint64_t bytes = 0;
   uint64_t crc64 = 0;  // of the bytes, if the writer stored no CRC; else 0
-  uint32_t crc32 = 0;  // as the writer stored it, else of the bytes
+  uint32_t crc32 = 0;  // as the writer stored it, or else of the bytes
   bool was_read = false;
 };
 

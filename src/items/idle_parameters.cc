@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/quantity.h"
 #include "base/text.h"
 #include "catalog/state_dict.h"
 #include "catalog/torch_files.h"
@@ -20,6 +19,8 @@ namespace {
 constexpr std::string_view kGroups = "param_groups", kParams = "params";
 constexpr std::string_view kHyperparameters[] = {"lr", "initial_lr", "betas", "eps", "weight_decay", "momentum"};
 constexpr uint64_t kMaxItem = 64 * kMiB;
+
+bool is_integer(std::string_view word) { return !word.empty() && word.find_first_not_of("0123456789") == word.npos; }
 
 std::string_view last_word(std::string_view key) { return key.substr(key.rfind('.') + 1); }
 
@@ -60,10 +61,10 @@ class Finder {
   void note(KeyRef ref, size_t at) {
     const std::string_view key = catalog_.key(ref), optimizer = key.substr(0, at);
     const std::string_view rest = key.substr(std::min(at + kGroups.size() + 1, key.size())), last = last_word(rest);
-    if (ref.is_blob() && (rest.empty() || is_digits(rest) || last == kParams)) return read_lists(ref.blob(), optimizer);
+    if (ref.is_blob() && (rest.empty() || is_integer(rest) || last == kParams)) return read_lists(ref.blob(), optimizer);
     if (last.size() == rest.size() || std::ranges::find(kHyperparameters, last) == std::end(kHyperparameters)) return;
     const std::string_view parameter = rest.substr(0, rest.size() - last.size() - 1);
-    if (!is_digits(parameter)) parameters_[std::string(optimizer)].emplace(parameter);
+    if (!is_integer(parameter)) parameters_[std::string(optimizer)].emplace(parameter);
   }
 
   void read_lists(BlobId blob, std::string_view optimizer) {
@@ -107,7 +108,7 @@ class Finder {
     std::vector<std::string_view> idle;
     for (const std::string& p : parameters)
       if (!has_state(state + "." + p)) idle.push_back(p);
-    // State by other names, or in one object, says nothing of them.
+    // State under other names, or in one object, says nothing about single parameters.
     if (idle.empty() || (idle.size() == parameters.size() && has_state(state))) return;
     const std::string of = optimizer.empty() ? "" : " of '" + optimizer.substr(0, optimizer.size() - 1) + "'";
     notes.push_back(make_finding(
@@ -118,7 +119,7 @@ class Finder {
   DataFiles& files_;
   const Catalog& catalog_;
   Limits limits_;
-  std::map<std::string, std::set<std::string, std::less<>>> parameters_;  // by what stands before `param_groups`
+  std::map<std::string, std::set<std::string, std::less<>>> parameters_;  // by the text before `param_groups`
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Parameters that an optimizer is to train and keeps nothing of: they were frozen or had no gradient yet, or their state was lost.
+// Finds parameters in an optimizer's groups for which it has no state: they were frozen or had no gradient yet, or their state was lost.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace dcp {
 
-// A note for each optimizer that has some. Its parameters are those of P.param_groups.N.params, or the <fqn> of P.param_groups.<fqn>.lr; P.state
-// has what it keeps of them. Lists of parameters that cannot be read are passed over: other findings say why.
+// A note for each optimizer with such parameters. Its parameters are those of P.param_groups.N.params, or the <fqn> of
+// P.param_groups.<fqn>.lr, and their state is in P.state. Lists of parameters that cannot be read are skipped: other findings report them.
 std::vector<Problem> find_idle_parameters(DataFiles& files, const Catalog& catalog, const Limits& limits);
 
 }  // namespace dcp

@@ -1,7 +1,7 @@
 #include "items/inner_tensors.h"
 
 #include "base/checked.h"
-#include "catalog/same_files.h"
+#include "catalog/catalog.h"
 
 namespace dcp {
 

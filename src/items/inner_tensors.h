@@ -8,7 +8,7 @@
 
 namespace dcp {
 
-// The pickle of one object, read.
+// One object, whose pickle has been read.
 struct OpenObject {
   OpenObject(const ResolvedBlob& resolved, ItemId of_item, const Limits& limits)
       : item(of_item),
@@ -31,9 +31,9 @@ class InnerTensors {
   // Files and their names are those of `from`, so files opened for it serve this catalog too. The arguments must outlive this object.
   InnerTensors(const Catalog& from, const Limits& limits);
 
-  // Adds a leaf of the object that is a plain tensor, under this key. Throws what reading a tensor's call throws, item_no_record.
+  // Adds a leaf of the object, which must be a plain tensor, under this key. Throws what reading a tensor's call throws, item_no_record.
   TensorId add(const OpenObject& object, const StateDict::Leaf& leaf, std::string_view key);
-  // No more is added.
+  // Call when all tensors are added.
   void end() { catalog_.chunk_total = static_cast<uint32_t>(catalog_.items.size()); }
 
   const Catalog& catalog() const { return catalog_; }

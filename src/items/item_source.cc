@@ -5,8 +5,7 @@
 #include <optional>
 
 #include "base/checked.h"
-#include "format/inflate.h"
-#include "format/zstd_stream.h"
+#include "format/decoders.h"
 
 namespace dcp {
 namespace {
@@ -21,7 +20,7 @@ constexpr uint64_t kReadAhead = 256 * 1024;
 void SliceSource::fill(Window& window, uint64_t begin, uint64_t end) {
   end = std::min(end, file_bytes_);
   std::vector<std::byte> bytes = std::move(window.bytes);
-  window.bytes.clear();  // what could not be read, no later item takes for read
+  window.bytes.clear();  // if the read fails, no later item may take these bytes for read
   bytes.resize(end - begin);
   read_exact(store_, file_->get(), begin, bytes);
   window = {.begin = begin, .bytes = std::move(bytes)};
@@ -72,7 +71,7 @@ struct ItemDecoder::State {
       : store(files.store()), file(files.open(item.file)), at(item.offset), end(item.offset + item.length) {}
   Store& store;
   std::shared_ptr<const OpenFile> file;
-  uint64_t at, end;  // what is left of the item in the file
+  uint64_t at, end;  // the rest of the item in the file
   std::vector<std::byte> packed;
   std::optional<InflateReader> inflate;
   std::deque<ZstdReader> readers;  // in decode order
@@ -103,7 +102,7 @@ ItemDecoder::ItemDecoder(DataFiles& files, const Item& item, const Place& place,
     s.inflate.emplace(pull, place, cap);
     return;
   }
-  // What lies between two of them is packed: it cannot be much larger than the item.
+  // Data between two decoders is compressed, so it cannot be much larger than the item.
   const uint64_t between = add_or_fail(mul_or_fail(item.length, 16, place), 8 * kMiB, place);
   s.buffers.assign(transforms.size() - 1, std::vector<std::byte>(kReadAhead));
   for (size_t n = 0; n < transforms.size(); ++n) {

@@ -11,8 +11,8 @@
 
 namespace dcp {
 
-// Items of one data file in ascending order of offset. `go_to` fetches what is needed of an item in as few reads as possible: for a small
-// item all of it and of the small ones that follow; for a large one its head, and its tail together with the next head.
+// Items of one data file in ascending order of offset. `go_to` fetches the needed parts of an item in as few reads as possible: a small
+// item as a whole, together with the small ones that follow; of a large one its head, and its tail together with the next head.
 class SliceSource : public ItemSource {
  public:
   SliceSource(Store& store, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
@@ -71,7 +71,7 @@ class EndsSource : public ItemSource {
 // Streams the decoded bytes of an item from front to back; without a transform, its bytes as they are. The arguments must outlive it.
 class ItemDecoder {
  public:
-  // At most `cap` bytes in all. Throws transform_unknown.
+  // Decodes at most `cap` bytes in all. Throws transform_unknown.
   ItemDecoder(DataFiles& files, const Item& item, const Place& place, uint64_t cap);
   ~ItemDecoder();
   ItemDecoder(const ItemDecoder&) = delete;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/workers.h"
+#include "catalog/box.h"
 #include "catalog/catalog.h"
 #include "catalog/data_files.h"
-#include "catalog/views.h"
 #include "format/blob.h"
 #include "format/torch_item.h"
 
@@ -28,7 +28,7 @@ struct Resolved {
   std::vector<int64_t> strides;  // [0] is unused
   std::map<ItemId, ResolvedBlob> blobs;
   std::map<ItemId, Item> deflated;  // tensor items whose storage is a deflated record of their archive: that record
-  std::map<ItemId, ItemId> shared;  // byte items that are the same as another one, which is the one in `blobs` and `records`
+  std::map<ItemId, ItemId> shared;  // byte items that are the same as another one; only that one is in `blobs` and `records`
   uint64_t bytes_read = 0;
   Views views;  // of a derived catalog only
 
@@ -72,24 +72,25 @@ inline const Item& source_of(const SourceFacts& source, ItemId item) {
 // The axes along which a chunk lies in its record (those of its view, or its dims), and its first element there.
 std::vector<ViewAxis> axes_of(const SourceFacts& source, const Tensor& tensor, uint32_t chunk, uint64_t& first);
 
-// What will be done with byte items and opaque tensors: use their pickles, copy their bytes whole, or, with Faults::kCollect, only find
-// what their pickles import.
+// The use of byte items and opaque tensors: their pickles are used, their bytes are copied as a whole, or, with Faults::kCollect, only the
+// imports of their pickles are found.
 enum class BlobUse : uint8_t { kPickles, kWhole, kNames };
 
 struct ResolveOptions {
   unsigned workers = 1;
-  // kCollect: a fault of an item becomes a finding, items outside their files are skipped, empty chunks and other ranks' copies are
-  // examined too. CRCs of small records are checked, all other records are listed. Only decoded byte items are kept.
+  // kCollect: a fault of an item becomes a finding, items outside their files are skipped, and empty chunks and other ranks' copies are
+  // examined too. CRCs of small records are checked, all other records are listed. Of byte items only decoded ones are kept.
   Faults faults = Faults::kThrow;
   BlobUse blobs = BlobUse::kPickles;
   Limits limits;
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // total for byte items; memory_cap is thrown before more are read
   uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // the whole cap, for the message
-  const std::vector<bool>* only_files = nullptr;                 // items of other files stay unresolved: other ranks resolve those
+  const std::vector<bool>* only_files = nullptr;                 // items of other files stay unresolved: other ranks resolve them
 };
 
 // Resolves the items of these tensors (only chunks with elements) and byte items. Every item must be inside its file (check_whole,
-// check_item), unless faults are collected. Throws what the format room throws, chunk_shape_differs, dtype_unknown, transform_unknown.
+// check_item), unless faults are collected. Throws what the readers in src/format throw, chunk_shape_differs, dtype_unknown,
+// transform_unknown.
 Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options,
                  const StopFlag& stop);
 

@@ -16,14 +16,15 @@
 namespace dcp {
 namespace {
 
-// A list of names in one line: a file may hold millions.
+// At most this many names are listed in a line: a file may hold millions.
 constexpr size_t kMaxNamed = 16;
 
 Problem warning(ProblemId id, Place place, std::string got, std::string expected = {}) {
   return make_finding(id, Severity::kWarning, std::move(place), std::move(got), std::move(expected));
 }
 
-// Classes of torch's own that planners put into the metadata, and that only hold data. What these modules import has other names (os, reduce).
+// torch's own classes that planners put into the metadata and that only hold data. Names that these modules import (os, reduce) are not
+// among them.
 bool is_of_a_plan(std::string_view global) {
   for (const std::string_view module : {"torch.distributed.checkpoint.planner.", "torch.distributed.checkpoint.metadata."}) {
     if (!global.starts_with(module)) continue;
@@ -33,7 +34,7 @@ bool is_of_a_plan(std::string_view global) {
   return global == "collections.OrderedDict" || global == "collections.defaultdict";
 }
 
-// Those of DTensors, which say where a rank's part lies (dtensor.h), in the modules that releases since 2.1 have had them in. Nothing else in these:
+// Those of DTensors, which say where a rank's part lies (inputs/rank_shards.h), in the modules that releases since 2.1 have had them in. Nothing else in these:
 // they hold functions, and a name with dots leads anywhere.
 bool is_of_shards(std::string_view global) {
   constexpr std::string_view kModules[] = {"torch.distributed.tensor",
@@ -84,7 +85,7 @@ void find_in_torch_file(const Catalog& catalog, uint32_t number, std::vector<Pro
     found.push_back(unsafe_pickle(std::move(place), {here.begin(), here.end()}));
     reported.merge(here);
   }
-  // What no value holds in the end was run all the same.
+  // Globals that no value contains in the end were run nevertheless.
   std::vector<std::string> rest;
   std::ranges::set_difference(everywhere, reported, std::back_inserter(rest));
   if (!rest.empty()) found.push_back(unsafe_pickle(whole, std::move(rest)));
@@ -118,7 +119,7 @@ Problem unseen_pickle(Place place, std::string got, uint64_t max) {
   return p;
 }
 
-// A pickle that is not read to its end may run what Python meets before it stops there, too, or does not stop at.
+// If dcpctl stops reading a pickle, Python still runs what comes before, or may not stop there at all.
 bool tells_unsafe(ProblemId id) {
   return id == ProblemId::item_refused || id == ProblemId::item_not_tensor || id_name(id).starts_with("pickle_");
 }

@@ -21,11 +21,11 @@ Problem unseen_pickle(Place place, std::string got, uint64_t max);
 bool tells_unsafe(ProblemId id);
 
 // Examines the metadata's own pickle, which torch reads with pickle.load, and all values of a torch.save file. A value that several keys
-// share is reported for the first. Says also where torch.load reads other numbers than are there.
+// share is reported for the first. Also reports where torch.load would read wrong numbers.
 std::vector<Problem> find_unsafe_pickles(const Catalog& catalog);
 
 // Which items to examine. kSome: the first 64 MiB of byte items, except pickles over 1 MiB; what is skipped is reported. kAll: every item,
-// tensors too, with everything else that is wrong with it.
+// tensors too, including all other faults.
 enum class LookInto : uint8_t { kSome, kAll };
 struct Looking {
   unsigned workers = 1;  // for kAll

@@ -4,10 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
-#include "base/decimal.h"
+#include "base/text.h"
+#include "catalog/state_dict.h"
 #include "catalog/torch_files.h"
 #include "format/blob.h"
 #include "items/item_source.h"
@@ -16,8 +19,7 @@
 namespace dcp {
 namespace {
 
-constexpr size_t kMaxKeys = 256;
-constexpr uint64_t kMaxItem = 16 * 1024;
+constexpr uint64_t kMaxValueItem = 16 * 1024;
 constexpr ReprCaps kCaps{.depth = 2, .length = 60, .text = 40};
 
 template <class T>
@@ -46,7 +48,8 @@ std::optional<std::string> element_text(DType dtype, Bytes bytes) {
   }
 }
 
-// A scalar, or a short container of such. What code would make is not a value, and what holds much is not looked through.
+// Whether it is a scalar, or a short container of scalars. An object that only code could make does not count, and large containers are not
+// searched.
 bool is_plain(const PickleMachine& machine, const Value& v, unsigned depth = 0) {
   constexpr uint64_t kMaxValues = 64;
   switch (v.kind) {
@@ -81,7 +84,7 @@ std::optional<std::string> text_of(const PickleGraph& graph, const Value& v) {
 class Reader {
  public:
   Reader(DataFiles& files, const Catalog& catalog, const Limits& limits) : files_(files), catalog_(catalog), limits_(limits) {
-    limits_.item_pickle_bytes = limits_.blob_bytes = kMaxItem;  // deflated ones too
+    limits_.item_pickle_bytes = limits_.blob_bytes = kMaxValueItem;  // deflated ones too
   }
 
   std::optional<std::string> object(BlobId b) {
@@ -111,7 +114,8 @@ class Reader {
  private:
   std::vector<std::byte> read(ItemId id, const Place& place) {
     std::vector<std::byte> bytes;
-    decode_item(files_, catalog_.items[id], place, kMaxItem, [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+    decode_item(files_, catalog_.items[id], place, kMaxValueItem,
+                [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
     return bytes;
   }
   DataFiles& files_;
@@ -121,31 +125,84 @@ class Reader {
 
 }  // namespace
 
-std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits, std::span<const KeyRef> keys,
+                                           size_t most) {
   std::map<KeyRef, std::string> values;
   Reader reader(files, catalog, limits);
   const bool in_pickles = catalog.traits().in_torch_files;
-  size_t tried = 0;
+  size_t objects = 0, scalars = 0;  // that were tried
   const auto is_small = [&](ItemId id) {
     const Item& item = catalog.items[id];
-    return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxItem && tried++ < kMaxKeys;
+    return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxValueItem;
   };
-  const auto add = [&](KeyRef key, const auto& read) {
+  const auto is_scalar = [&](const Tensor& t) {
+    return t.rank == 0 && t.strided && t.dtype_known && t.chunk_count == 1 && !in_pickles && is_small(catalog.item_of(t, 0));
+  };
+  for (const KeyRef key : keys) {
+    std::optional<std::string> text;
     try {
-      if (std::optional<std::string> text = read()) values.emplace(key, std::move(*text));
+      if (key.is_blob() && objects < most && (in_pickles || is_small(catalog.item_of(key.blob()))) && ++objects > 0)
+        text = reader.object(key.blob());
+      if (!key.is_blob() && scalars < most && is_scalar(catalog.tensors[key.tensor()]) && ++scalars > 0)
+        text = reader.scalar(catalog.tensors[key.tensor()]);
     } catch (const Error&) {
     }
-  };
-  for (BlobId b = 0; b < catalog.blobs.size() && tried < kMaxKeys; ++b)
-    if (in_pickles ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(KeyRef::blob_at(b), [&] { return reader.object(b); });
-  tried = 0;
-  for (TensorId t = 0; t < catalog.tensors.size() && tried < kMaxKeys; ++t) {
-    const Tensor& tensor = catalog.tensors[t];
-    if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !in_pickles &&
-        is_small(catalog.item_of(tensor, 0)))
-      add(KeyRef::tensor_at(t), [&] { return reader.scalar(tensor); });
+    if (text) values.emplace(key, std::move(*text));
   }
   return values;
+}
+
+namespace {
+
+constexpr size_t kMaxRead = 4096;  // items
+
+// torch's own functions, for tensors that dtype and layout describe, are not subclasses.
+bool is_subclass(std::string_view cls) {
+  return !cls.empty() && cls != "torch.Tensor" && !cls.starts_with("torch.nn.parameter.") && !cls.starts_with("torch._");
+}
+
+std::string class_in(DataFiles& files, const Catalog& catalog, const Tensor& t, uint32_t chunk, const Limits& limits) {
+  const ItemId id = catalog.item_of(t, chunk);
+  const Item& item = catalog.items[id];
+  try {
+    SliceSource source(files.store(), files.open(item.file), *catalog.files[item.file].bytes);
+    source.go_to(item.offset, item.length, item.offset + item.length);
+    std::string cls = read_tensor_item(source, catalog.place_of(id, catalog.key(t)), limits).subclass;
+    return is_subclass(cls) ? cls : std::string();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::map<TensorId, std::string> subclasses(DataFiles& files, const Limits& limits) {
+  const Catalog& catalog = files.catalog();
+  std::map<TensorId, std::string> found;
+  // The bytes of an item beyond its tensor's depend on dtype, number of dims and class. True: they are not those of a plain tensor.
+  std::map<std::tuple<DType, uint8_t, uint64_t>, bool> odd;
+  size_t read = 0;
+  for (TensorId n = 0; n < catalog.tensors.size() && read < kMaxRead; ++n) {
+    const Tensor& t = catalog.tensors[n];
+    if (t.chunk_count == 0 || !t.dtype_known) continue;
+    const Item& item = catalog.items[catalog.item_of(t, 0)];
+    if (catalog.traits().in_torch_files && catalog.knows_items()) {
+      const TorchValue& value = catalog.torch->items[catalog.item_of(t, 0)];
+      const TorchFile& file = *catalog.torch->files[item.file];
+      std::string cls = StateDict(*file.graph, file.archive.pickle_place, limits).tensor_call(value.value).cls;
+      if (is_subclass(cls) && !is_one_ranks(cls)) found.emplace(n, std::move(cls));
+    } else if (catalog.traits().has_metadata && item.file != kNone && item.transforms == 0 && !catalog.files[item.file].raw &&
+               catalog.files[item.file].reaches(item)) {
+      const uint64_t beyond = item.length - volume(catalog.box(t, 0).sizes) * bytes_of(t.dtype);
+      const auto [group, is_first] = odd.try_emplace({t.dtype, t.rank, beyond}, true);
+      if (!group->second) continue;
+      std::string cls = class_in(files, catalog, t, 0, limits);
+      ++read;
+      if (is_first) group->second = !cls.empty();
+      if (!cls.empty()) found.emplace(n, std::move(cls));
+    }
+  }
+  return found;
 }
 
 }  // namespace dcp

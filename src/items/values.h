@@ -1,8 +1,10 @@
-// Values short enough for one line: numbers, texts and short containers that a trainer keeps beside its model.
+// Values that fit in one line: numbers, texts and short containers that a trainer keeps beside its model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
 #include "base/limits.h"
@@ -11,8 +13,16 @@
 
 namespace dcp {
 
-// By key of the catalog: "1000", "(0.9, 0.999)", "'cosine'". Covers byte items and tensors without dims whose items are small, and only the
-// first few hundred. A value that cannot be read is left out: other findings report it.
-std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits);
+// By key of the catalog: "1000", "(0.9, 0.999)", "'cosine'". Of `keys`, in their order, covers byte items and tensors without dims whose items
+// are small, and at most `most` of each. A value that cannot be read is left out: other findings report it.
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits, std::span<const KeyRef> keys,
+                                           size_t most);
+
+// Finds tensors of subclasses, such as 8-bit optimizer states and torchao's wrappers. `.metadata` does not mention the class; their pickles
+// do.
+
+// The class of each such tensor: "torchao.optim.subclass_8bit.OptimState8bit". In a DCP checkpoint, only items are read whose length
+// differs from a plain tensor's, judging by a sample. An item that cannot be read is left out: other findings report it.
+std::map<TensorId, std::string> subclasses(DataFiles& files, const Limits& limits);
 
 }  // namespace dcp

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kBlock = 512;  // elements: the doubles of both sides stay in the first-level cache
 constexpr size_t kMaxBytes = 16;
 
-// A pair of elements as numbers: what the tolerance looks at.
+// A pair of elements as numbers, for the tolerance.
 struct Pair {
   double distance = 0;  // |a - b|
   double size = 0;      // |b|
@@ -54,7 +54,7 @@ Pair real_pair(double a, double b) {
           .both_nan = std::isnan(a) && std::isnan(b)};
 }
 
-// torch: NaN in any part makes the number one.
+// As in torch, NaN in either part makes the number NaN.
 Pair complex_pair(const double* a, const double* b) {
   const auto is_nan = [](const double* c) { return std::isnan(c[0]) || std::isnan(c[1]); };
   const auto is_finite = [](const double* c) { return std::isfinite(c[0]) && std::isfinite(c[1]); };

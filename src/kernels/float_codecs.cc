@@ -1,12 +1,12 @@
-// Compiled once per instruction set, each time in a namespace DCPCTL_LEVEL of its own; float_codecs.h says why nothing is included here.
-// The same values as small_floats.h, in a form that compilers turn into vectors: masks instead of branches, comparisons of signed
-// numbers, no multiplication of subnormal numbers, which takes x86 a hundred cycles.
+// Compiled once per instruction set, each time in a namespace DCPCTL_LEVEL of its own; float_codecs.h says why nothing is included here. It
+// computes the same values as small_floats.h, in a form that compilers can vectorize: masks instead of branches, comparisons of signed
+// numbers, and no multiplication of subnormal numbers, which takes x86 a hundred cycles.
 #include "kernels/float_codecs.h"
 
 namespace dcp::codecs::DCPCTL_LEVEL {
 namespace {
 
-// Elements lie anywhere in memory.
+// Elements may be unaligned.
 template <class Word>
 inline Word load(const void* from, size_t i) {
   Word word;
@@ -32,9 +32,9 @@ template <unsigned kExponentBits, unsigned kMantissaBits, unsigned kBias>
 struct Layout {
   static constexpr unsigned kDropped = 23 - kMantissaBits;
   static constexpr unsigned kSignAt = kExponentBits + kMantissaBits;
-  static constexpr uint32_t kSubnormals = 1u << kMantissaBits;  // the first pattern that is none
+  static constexpr uint32_t kSubnormals = 1u << kMantissaBits;  // the first pattern that is not subnormal
 
-  // To nearest even; grows with `magnitude` up to and beyond NaN, so that a format caps it where its numbers end.
+  // Rounds to nearest even. The result grows with `magnitude` up to and beyond NaN, so a format caps it where its numbers end.
   static uint32_t round(uint32_t magnitude) {
     constexpr uint32_t kFirstNormal = (128 - kBias) << 23;
     // Adding 2^(23 + lowest exponent) lets the addition's own rounding cut the mantissa where a subnormal's ends.
@@ -88,7 +88,7 @@ struct E5M2 {
   static uint32_t decode(uint32_t x) { return Float16::decode(x << 8); }
 };
 
-// kMax: what too large numbers become. 0x7E: 448; 0x7F: NaN.
+// kMax is what numbers that are too large become: 0x7E is 448, 0x7F NaN.
 template <uint32_t kMax>
 struct E4M3FN {
   using Bits = uint8_t;
@@ -163,7 +163,7 @@ Extent extent_of_doubles(const void* from, size_t n) {
 template <class Word>
 constexpr Word kMagnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
 
-// Sums in words of the element's width, which keeps all lanes of a vector busy, for as long as they cannot overflow.
+// Sums up in words of the element's width, to keep all lanes of a vector busy, in blocks that cannot overflow them.
 template <class Word>
 uint64_t count(const void* from, size_t n, uint64_t first, uint64_t last) {
   constexpr size_t kBlock = sizeof(Word) == 1 ? 128 : 32768;
@@ -183,7 +183,7 @@ uint64_t count(const void* from, size_t n, uint64_t first, uint64_t last) {
 
 }  // namespace
 
-// `extern`, or a constant would be seen in this file only.
+// `extern`, because a constant has internal linkage otherwise.
 extern const Table kTable = {
     {decode_double, nullptr, decode<Float16>, decode<BFloat16>, decode<E4M3FN<0x7E>>, decode<E5M2>, decode<E4M3FNUZ>, decode<E5M2FNUZ>},
     {{encode_double, nullptr},

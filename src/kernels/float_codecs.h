@@ -11,17 +11,17 @@ namespace dcp::codecs {
 
 enum Format : unsigned { kFloat64, kFloat32, kFloat16, kBFloat16, kE4M3FN, kE5M2, kE4M3FNUZ, kE5M2FNUZ, kFormats, kNoFormat = kFormats };
 
-// Dense arrays, which need no alignment and must not overlap: of a format to float32, of float32 to a format.
+// Converts a dense array from a format to float32, or from float32 to a format. Arrays need no alignment and must not overlap.
 using Convert = void (*)(void* to, const void* from, size_t elements);
 
-// Of elements without their sign bit, as unsigned integers.
+// The smallest and the largest of some elements, as unsigned integers without their sign bit.
 struct Extent {
   uint64_t lowest, highest;
 };
 using FindExtent = Extent (*)(const void* from, size_t elements);
-// The same conversion; also returns the extent of the floats that it saw.
+// The same conversion, which also returns the extent of the floats.
 using Watch = Extent (*)(void* to, const void* from, size_t elements);
-// How many elements of that width lie in [first, last] without their sign bit.
+// Counts the elements of one width that lie in [first, last] without their sign bit.
 using Count = uint64_t (*)(const void* from, size_t elements, uint64_t first, uint64_t last);
 
 struct Encoder {
@@ -32,7 +32,7 @@ struct Encoder {
 struct Table {
   Convert decode[kFormats];      // kFloat32: null
   Encoder encode[kFormats];      // kFloat32: null; kFloat64: nothing to watch
-  Encoder encode_e4m3fn_or_nan;  // too large becomes NaN, not the largest number
+  Encoder encode_e4m3fn_or_nan;  // numbers that are too large become NaN, not the largest number
   FindExtent extent_of_doubles;
   Count count[4];  // by the logarithm of the element's bytes
 };

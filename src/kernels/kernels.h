@@ -7,9 +7,18 @@
 #include <span>
 
 #include "format/dtype.h"
-#include "kernels/isa.h"
 
 namespace dcp {
+
+// The instruction sets that the float codecs are compiled for. Minimum features of the machine; on x86-64, kAvx2 is x86-64-v3 and kAvx512 is x86-64-v4.
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+// The best one that this processor and operating system can run.
+Isa best_isa();
+namespace codecs {
+struct Table;
+}
+// `isa` must not be above best_isa().
+const codecs::Table& codecs_for(Isa isa);
 
 // Copies an N-d box of elements of `element_bytes` (1, 2, 4, 8 or 16) each. Strides count elements and may be anything that stays inside
 // the buffers (even 0); dims of equal step are merged, and innermost runs that are dense on both sides use memcpy.
@@ -19,8 +28,8 @@ void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std:
 // Reverses the bytes of each unit of `unit_bytes` (2, 4 or 8) in place.
 void swap_bytes(std::byte* data, uint64_t units, unsigned unit_bytes);
 
-// In place, on `elements` elements of `dtype`: the imaginary part's sign; the sign of every component (two's complement for integers).
-// What torch's lazy conj and neg bits stand for (Tensor.resolve_conj, resolve_neg).
+// Both work in place on `elements` elements of `dtype`. conjugate() flips the imaginary part's sign, negate() the sign of every component
+// (two's complement for integers). torch's lazy conj and neg bits stand for them (Tensor.resolve_conj, resolve_neg).
 void conjugate(std::byte* data, uint64_t elements, DType dtype);
 void negate(std::byte* data, uint64_t elements, DType dtype);
 
@@ -32,8 +41,8 @@ struct ConvertOptions {
   Isa isa = best_isa();
 };
 
-// Like Tensor.copy_ of torch 2.15 between two dtypes: rounding to nearest even, float to integer by truncation, complex to real drops the
-// imaginary part, to bool is "not zero". False: there is no such conversion (quantized and packed types).
+// Whether convert() converts between two dtypes; not if one is quantized or packed. It works as Tensor.copy_ does in torch 2.15: it rounds
+// to nearest even, truncates floats to integers, drops the imaginary part for a real dtype, and "not zero" is true.
 bool convertible(DType from, DType to);
 // The dtype of a complex element's two components; any other dtype itself.
 DType component_of(DType dtype);
@@ -48,9 +57,9 @@ struct CastLosses {
 enum class Overflow : uint8_t { kInfinity, kNan, kLargest };
 Overflow overflow_of(DType to, Fp8Overflow fp8_overflow);
 
-// Between which dtypes cast() counts: the floats that torch computes with.
+// Whether cast() counts losses of this dtype: only for the floats that torch computes with.
 bool castable(DType dtype);
-// convert() between two of them, counting what is lost.
+// convert() between two castable dtypes, which also counts what is lost.
 CastLosses cast(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements,
                 const ConvertOptions& options = {});
 

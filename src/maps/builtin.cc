@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "base/closest.h"
 #include "maps/builtin_texts.h"
-#include "maps/keys.h"
+#include "maps/names.h"
 
 namespace dcp::maps {
 namespace {
@@ -26,6 +27,17 @@ std::string names() {
   std::string all;
   for (const BuiltinMap& m : builtin_maps()) all += (all.empty() ? "" : ", ") + std::string(m.name);
   return all;
+}
+
+// The maps of the model that a name begins with, else the name that is nearest; "": there is none.
+std::string names_near(std::string_view name) {
+  std::string all;
+  Closest near(name);
+  for (const BuiltinMap& m : builtin_maps()) {
+    near.offer(m.name);
+    if (has_family(m.text, name.substr(0, name.find('.')))) all += (all.empty() ? "one of " : ", ") + std::string(m.name);
+  }
+  return all.empty() ? near.found() : all;
 }
 
 Problem none_fits(const AutoQuery& query, const std::string& tried) {
@@ -53,7 +65,19 @@ ModelMap builtin_map(std::string_view name, const Limits& limits) {
     if (dot == std::string_view::npos || dialect_of(m.name) != name.substr(dot + 1)) continue;
     if (has_family(m.text, name.substr(0, dot))) return read_map(m.text, std::string(m.name), limits);
   }
-  fail(ProblemId::map_unknown, {}, std::string(name), "one of " + names());
+  fail(ProblemId::map_unknown, {}, std::string(name), names_near(name));
+}
+
+std::string map_taking(std::span<const std::string_view> keys, std::string_view like, const Limits& limits) {
+  std::string best;
+  std::pair<bool, size_t> least{true, SIZE_MAX};  // of another dialect, and lines
+  for (const BuiltinMap& m : builtin_maps()) {
+    const ModelMap map = read_map(m.text, std::string(m.name), limits);
+    const std::pair<bool, size_t> is{dialect_of(m.name) != dialect_of(like), map.lines.size()};
+    const auto takes_all = [&](Side side) { return fit_of(map, side, keys).taken == keys.size(); };
+    if (is < least && (takes_all(Side::kLeft) || takes_all(Side::kRight))) best = map.name, least = is;
+  }
+  return best;
 }
 
 std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits) {

@@ -23,6 +23,9 @@ std::span<const BuiltinMap> builtin_maps();
 // names.
 ModelMap builtin_map(std::string_view name, const Limits& limits);
 
+// The shortest map of which one side has names for all these keys, of the dialect of the map `like` if there is one; "": there is none.
+std::string map_taking(std::span<const std::string_view> keys, std::string_view like, const Limits& limits);
+
 // The map of a model_type in a dialect, if there is one.
 std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits);
 

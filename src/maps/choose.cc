@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "maps/settings.h"
+#include "maps/config.h"
 
 namespace dcp::maps {
 namespace {
@@ -48,7 +48,7 @@ class Measure {
     is_base_.resize(map_.words.size());
     for (const Line& line : map_.lines)
       for (const auto& side : line.sides)
-        for (const Tensor& t : side)
+        for (const LineTensor& t : side)
           for (const Name& n : t.names)
             for (const NamePart& p : n.parts)
               for (const Word w : p.after) is_base_[w] = true;
@@ -234,8 +234,8 @@ class Choice {
   }
 
  private:
-  const std::vector<Tensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
-  const std::vector<Tensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
+  const std::vector<LineTensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
+  const std::vector<LineTensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
 
   // The ranges of `words`; nothing if one is not known.
   std::optional<std::vector<uint64_t>> ranges_of(const std::vector<Word>& words) const {
@@ -347,14 +347,14 @@ class Choice {
     Match match{.line = at, .outer = {}, .sources = {}};
     for (const Word w : line.outer) match.outer.push_back(std::ranges::find(bound, w, &Bound::value_type::first)->second);
     Attempt here;
-    for (const Tensor& t : sources_of(line)) find(line, t, match, here);
+    for (const LineTensor& t : sources_of(line)) find(line, t, match, here);
     if (here.lacking == 0) here.matches.push_back(std::move(match));
     else
       for (const auto& tensor : match.sources) here.partial.insert(here.partial.end(), tensor.begin(), tensor.end());
     if (here.lacking == 0 || here.found > 0 || !is_lenient(line)) all.add(std::move(here));
   }
 
-  void find(const Line& line, const Tensor& t, Match& match, Attempt& here) {
+  void find(const Line& line, const LineTensor& t, Match& match, Attempt& here) {
     const std::vector<Word> inner = inner_of(line, t);
     const auto ranges = ranges_of(inner);
     std::vector<uint32_t>& sources = match.sources.emplace_back();
@@ -412,7 +412,7 @@ class Choice {
 
 }  // namespace
 
-std::vector<Word> inner_of(const Line& line, const Tensor& tensor) {
+std::vector<Word> inner_of(const Line& line, const LineTensor& tensor) {
   std::vector<Word> all = tensor.indexes;
   std::erase_if(all, [&](Word w) { return std::ranges::find(line.outer, w) != line.outer.end(); });
   return all;

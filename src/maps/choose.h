@@ -6,8 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "maps/keys.h"
-#include "maps/resolve.h"
+#include "maps/names.h"
 #include "maps/sizes.h"
 
 namespace dcp::maps {
@@ -40,7 +39,7 @@ struct ChooseQuery {
 Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits);
 
 // The indexes of a tensor that are not its line's outer ones.
-std::vector<Word> inner_of(const Line& line, const Tensor& tensor);
+std::vector<Word> inner_of(const Line& line, const LineTensor& tensor);
 
 // The numbers of a line's indexes, as the name of one tensor has them: `at` for those of its own (inner_of), the match for the rest.
 struct IndexNumbers {

@@ -12,9 +12,9 @@
 
 namespace dcp::maps {
 
-struct Setting {
-  std::string name, value;
-};
+struct Condition;
+struct ModelMap;
+struct Setting;
 
 class Config {
  public:
@@ -51,5 +51,16 @@ class Config {
   std::map<std::string, Value, std::less<>> values_;
   std::string path_;
 };
+
+// What settings and config.json mean to a map: conditions of its lines, and overrides of config.json.
+
+// Throws map_setting for a setting that is neither a size, an axis, a choice or a name variable of the map, nor a key of config.json that
+// it uses; the latter are applied to `config`.
+void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config);
+
+// Whether the map uses a setting of this name.
+bool asks_for(const ModelMap& map, const std::string& name);
+
+bool holds(const std::vector<Condition>& conditions, const Config& config);
 
 }  // namespace dcp::maps

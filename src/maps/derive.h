@@ -10,6 +10,10 @@
 
 namespace dcp {
 
+namespace maps {
+struct RunState;
+}
+
 // Names, folder and files are those of the source's catalog, so files opened for it serve this one too.
 struct Derived {
   Catalog catalog;
@@ -19,5 +23,11 @@ struct Derived {
 // Tensors in the order of `maps`. The items of all their sources must be resolved. Throws map_quantized for a source that is not a plain
 // tensor, over_limit for blocks with more axes than a tensor can have dims, internal for maps that violate index_map.h.
 Derived derive(const SourceFacts& source, std::span<const IndexMap> maps);
+
+// Objects of a run beside the tensors of a map: copied under other keys, or, for lists of parameters, rebuilt.
+
+// Call after the tensors. The objects must be resolved with their pickles. Throws map_tied_differ for objects that must be equal and are
+// not, and what reading a pickle throws.
+void add_objects(const SourceFacts& source, const maps::RunState& run, Derived& derived);
 
 }  // namespace dcp

@@ -20,9 +20,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "catalog/box.h"
 #include "format/dtype.h"
 
@@ -59,3 +61,14 @@ struct IndexMap {
 };
 
 }  // namespace dcp
+
+namespace dcp::maps {
+
+// Composes two maps: the result takes from the sources of the first what the second takes from its targets. So a run goes from trainer to
+// trainer by way of the published names, without writing the published form.
+
+// Sources of `second` are positions in `first`; sources of the result are those of `first`. Throws map_axes_differ if the two cut a tensor
+// between them into axes that do not refine each other, map_too_many.
+std::vector<IndexMap> compose(std::span<const IndexMap> second, std::span<const IndexMap> first, const Limits& limits);
+
+}  // namespace dcp::maps

@@ -1,5 +1,5 @@
 // A model map as it is read: lines that relate the tensors of one side to those of the other. The language is dcpctl-maps(7); parse.cc
-// reads its text, proof.cc proves that each line moves every element of both sides once, resolve.cc applies it to a checkpoint's tensors.
+// reads its text, proof.cc proves that each line moves every element of both sides once, apply_map.cc applies it to a checkpoint's tensors.
 #pragma once
 
 #include <array>
@@ -16,6 +16,11 @@ namespace dcp::maps {
 
 struct Spot {
   uint32_t line = 0, column = 0;  // from 1
+};
+
+// What a user says of a map or of config.json: NAME=VALUE.
+struct Setting {
+  std::string name, value;
 };
 
 enum class Side : uint8_t { kLeft, kRight };
@@ -81,7 +86,7 @@ struct Axis {
   Spot spot;
 };
 
-struct Tensor {
+struct LineTensor {
   std::vector<Name> names;  // any may be read, the first is written
   bool has_axes = false;
   std::vector<Axis> dims;
@@ -101,10 +106,10 @@ struct Within {
 };
 
 struct Line {
-  std::array<std::vector<Tensor>, 2> sides;  // an empty one: `none`
-  std::vector<Condition> conditions;         // all must hold
-  std::vector<Within> within;                // the outermost first
-  std::vector<Word> outer;                   // indexes in the names of all its tensors: one match per combination of their values
+  std::array<std::vector<LineTensor>, 2> sides;  // an empty one: `none`
+  std::vector<Condition> conditions;             // all must hold
+  std::vector<Within> within;                    // the outermost first
+  std::vector<Word> outer;                       // indexes in the names of all its tensors: one match per combination of their values
   std::vector<Pair> pairs;
   bool is_rest = false;        // its names end in {*}
   bool moves_nothing = false;  // the axes of both sides are alike: they are only compared with shapes, as far as their sizes are known

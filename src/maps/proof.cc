@@ -4,15 +4,15 @@
 #include <set>
 #include <unordered_map>
 
-#include "maps/expand.h"
 #include "maps/names.h"
+#include "maps/sizes.h"
 
 namespace dcp::maps {
 namespace {
 
 using Axes = std::vector<Word>;  // sorted
 
-struct Piece {
+struct BlockAt {
   uint32_t tensor = 0, block = 0;
 };
 
@@ -23,7 +23,7 @@ class Proof {
   void run() {
     for (Line& line : map_.lines) {
       for (const auto& side : line.sides)
-        for (const Tensor& t : side) counted_on(t);
+        for (const LineTensor& t : side) counted_on(t);
       line.outer = outer(line);
       if (!line.is_rest) pair(line);
     }
@@ -39,7 +39,7 @@ class Proof {
   }
 
   // What an index counts on from holds for the whole map.
-  void counted_on(const Tensor& t) const {
+  void counted_on(const LineTensor& t) const {
     for (const Name& name : t.names)
       for (const NamePart& p : name.parts)
         for (const Word w : p.after)
@@ -52,7 +52,7 @@ class Proof {
     Axes common;
     bool is_first = true;
     for (const auto& side : line.sides) {
-      for (const Tensor& t : side) {
+      for (const LineTensor& t : side) {
         if (is_first) common = t.indexes;
         else std::erase_if(common, [&](Word w) { return std::ranges::find(t.indexes, w) == t.indexes.end(); });
         is_first = false;
@@ -62,7 +62,7 @@ class Proof {
   }
 
   void pair(Line& line) {
-    std::array<std::map<Axes, Piece>, 2> blocks;
+    std::array<std::map<Axes, BlockAt>, 2> blocks;
     const bool has_both = !line.sides[0].empty() && !line.sides[1].empty();
     for (size_t s = 0; s < 2; ++s) {
       for (uint32_t t = 0; t < line.sides[s].size(); ++t) multiply_out(line.sides[s][t], t, blocks[s]);
@@ -89,7 +89,7 @@ class Proof {
     return std::ranges::any_of(axes, [&](Word w) { return map_.word(w).starts_with("pad"); });
   }
 
-  void multiply_out(const Tensor& t, uint32_t tensor, std::map<Axes, Piece>& blocks) const {
+  void multiply_out(const LineTensor& t, uint32_t tensor, std::map<Axes, BlockAt>& blocks) const {
     const auto one = [](Word) { return uint64_t{1}; };
     std::vector<Axes> all{t.indexes};
     for (const Axis& dim : t.dims) {
@@ -111,7 +111,7 @@ class Proof {
       if (const auto twice = std::ranges::adjacent_find(all[b]); twice != all[b].end())
         fail_at(map_, t.spot, ProblemId::map_axis_twice, map_.word(*twice) + " in " + to_text(map_, t.names[0]),
                 "each axis or number once");
-      if (!blocks.try_emplace(all[b], Piece{tensor, b}).second)
+      if (!blocks.try_emplace(all[b], BlockAt{tensor, b}).second)
         fail_at(map_, t.spot, ProblemId::map_parts_alike, "two parts with " + names_of(all[b]));
       if (blocks.size() > limits_.map_blocks)
         fail_at(map_, t.spot, ProblemId::map_too_many, "more than " + std::to_string(limits_.map_blocks) + " parts of a side",
@@ -146,7 +146,7 @@ class Proof {
   void apart(Side side) const {
     std::unordered_map<std::string, std::vector<Taker>> by_form;
     for (uint32_t l = 0; l < map_.lines.size(); ++l) {
-      for (const Tensor& t : map_.lines[l].sides[static_cast<size_t>(side)])
+      for (const LineTensor& t : map_.lines[l].sides[static_cast<size_t>(side)])
         for (const Name& name : t.names)
           for (Taker& taker : takers(l, name)) {
             auto& group = by_form[taker.pattern.is_rest ? std::string("{*}") : taker.pattern.form];

@@ -7,8 +7,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/problem.h"
+#include "base/text.h"
 #include "select/rename.h"
+#include "select/select.h"
 
 namespace dcp::maps {
 namespace {
@@ -89,7 +90,7 @@ class Reader {
     const size_t first = key.rest.find('.'), last = key.rest.rfind('.');
     if (first == std::string_view::npos) return false;
     if (key.in_groups && e.is_blob() && is_number(key.rest.substr(0, first))) {
-      Group& group = group_of(std::string(key.top), std::string(key.rest.substr(0, first)));
+      ParamGroup& group = group_of(std::string(key.top), std::string(key.rest.substr(0, first)));
       const std::string name(key.rest.substr(first + 1));
       if (name == "params" || name == "param_names") group.lists.push_back(e.blob());
       else group.values.emplace_back(name, e.blob());
@@ -112,10 +113,10 @@ class Reader {
            (!key.in_groups && add(key.rest.substr(first + 1), key.rest.substr(0, first)));
   }
 
-  Group& group_of(std::string top, std::string number) {
-    for (Group& g : out_.groups)
-      if (g.top == top && g.number == number) return g;
-    return out_.groups.emplace_back(Group{.top = std::move(top), .number = std::move(number), .lists = {}, .values = {}});
+  ParamGroup& group_of(std::string top, std::string number) {
+    const auto [at, is_new] = groups_.try_emplace({top, number}, out_.groups.size());
+    if (is_new) out_.groups.push_back({.top = std::move(top), .number = std::move(number), .lists = {}, .values = {}});
+    return out_.groups[at->second];
   }
 
   const Catalog& catalog_;
@@ -123,6 +124,7 @@ class Reader {
   const ModelRoot* root_ = nullptr;
   std::unordered_map<std::string, uint32_t> by_key_;
   std::map<Slot, uint32_t> slots_;
+  std::map<std::pair<std::string, std::string>, size_t> groups_;
   RunKeys out_;
 };
 

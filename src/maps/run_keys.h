@@ -13,7 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "select/select.h"
+#include "catalog/catalog.h"
+
+namespace dcp {
+struct Selection;
+}
 
 namespace dcp::maps {
 
@@ -34,7 +38,7 @@ struct Slot {
 };
 
 // optimizer.param_groups.0: what the parameters of a group share.
-struct Group {
+struct ParamGroup {
   std::string top, number;
   std::vector<BlobId> lists;                           // of its parameters
   std::vector<std::pair<std::string, BlobId>> values;  // lr, betas
@@ -47,7 +51,7 @@ struct RunKeys {
   std::vector<Parameter> optimized;
   std::vector<Slot> slots;
   std::vector<std::vector<std::pair<uint32_t, KeyRef>>> has;  // by optimized parameter: slots, and their values
-  std::vector<Group> groups;
+  std::vector<ParamGroup> groups;
   std::vector<KeyRef> kept;      // belongs to no optimizer, or to none of its parameters
   std::vector<KeyRef> unplaced;  // tensors of an optimizer, with numbered parameters or none
 

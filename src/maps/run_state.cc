@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "maps/run_keys.h"
+
 namespace dcp::maps {
 namespace {
 
@@ -19,14 +21,14 @@ void add_words(std::string_view text, std::vector<std::string>& parts) {
 
 class Follower {
  public:
-  Follower(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, Resolved& made)
+  Follower(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, Mapping& made)
       : catalog_(catalog), keys_(keys), to_(to), made_(made) {
     for (uint32_t p = 0; p < keys.optimized.size(); ++p) by_tensor_[keys.optimized[p].tensor] = p;
     for (const auto& has : keys.has) is_moved_.emplace_back(has.size());
     if (to.side == Side::kLeft) pattern_ = to.map.state;
   }
 
-  RunState run(const Resolved& optimized) {
+  RunState run(const Mapping& optimized) {
     under_root();
     const std::set<std::string_view> copies(optimized.copies.begin(), optimized.copies.end());
     for (const IndexMap& target : optimized.targets)
@@ -36,7 +38,7 @@ class Follower {
         if (!is_moved_[p][i]) leave(keys_.has[p][i].second, "its parameter is not written");
     for (const KeyRef ref : keys_.unplaced) leave(ref, "none of the model's parameters");
     for (const KeyRef ref : keys_.kept) keep(ref);
-    for (const Group& g : keys_.groups) follow(g);
+    for (const ParamGroup& g : keys_.groups) follow(g);
     std::ranges::sort(made_.targets, {}, &IndexMap::key);
     std::ranges::sort(out_.becomes, {}, &Becomes::key);
     return std::move(out_);
@@ -47,7 +49,7 @@ class Follower {
   bool is_by_slot() const { return pattern_.find("{slot}") < pattern_.find("{name}"); }
   bool is_by_parameter() const { return !pattern_.empty() && !is_by_slot(); }
 
-  void follow(const Group& g) {
+  void follow(const ParamGroup& g) {
     for (const BlobId list : g.lists) {
       if (is_by_slot()) leave(KeyRef::blob_at(list), no_groups());
       else if (pattern_.empty())
@@ -231,7 +233,7 @@ class Follower {
   const Catalog& catalog_;
   const RunKeys& keys_;
   const RunTarget& to_;
-  Resolved& made_;
+  Mapping& made_;
   std::unordered_map<TensorId, uint32_t> by_tensor_;  // parameters
   std::vector<std::vector<bool>> is_moved_;           // as RunKeys::has
   std::set<KeyRef> reported_;
@@ -251,7 +253,7 @@ Problem state_differs(const Catalog& catalog, KeyRef ref, std::string got, std::
   return p;
 }
 
-RunState follow(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, const Resolved& optimized, Resolved& made) {
+RunState follow(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, const Mapping& optimized, Mapping& made) {
   return Follower(catalog, keys, to, made).run(optimized);
 }
 

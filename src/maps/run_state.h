@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "maps/model_map.h"
-#include "maps/resolve.h"
-#include "maps/run_keys.h"
+#include "maps/apply_map.h"
 
 namespace dcp::maps {
+
+struct RunKeys;
 
 // An object of the source under another key.
 struct ObjectMap {
@@ -47,6 +47,6 @@ Problem state_differs(const Catalog& catalog, KeyRef ref, std::string got, std::
 
 // `made` is what the model becomes, and goes below its root; `optimized` is what the optimized parameters become, with TensorIds as
 // sources. Their state is added to `made`.
-RunState follow(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, const Resolved& optimized, Resolved& made);
+RunState follow(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, const Mapping& optimized, Mapping& made);
 
 }  // namespace dcp::maps

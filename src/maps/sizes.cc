@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/checked.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp::maps {
 namespace {
@@ -264,6 +266,85 @@ void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::
     p.place.tensor = keys[t.source];
     p.names = {map_.word(unknown[0])};
     throw Error(std::move(p));
+  }
+}
+
+namespace {
+
+uint64_t bounded(const ModelMap& map, const Axis& axis, std::optional<uint64_t> size) {
+  if (size && *size <= (uint64_t{1} << 62)) return *size;
+  fail_at(map, axis.spot, ProblemId::map_too_many, to_text(map, axis) + " beyond 2^62 elements", "a size that a tensor can have");
+}
+
+// Each part of `slow` beside each of `fast`, which lies within one step of it.
+Extent multiplied(const ModelMap& map, const Axis& axis, Extent slow, const Extent& fast, uint64_t max) {
+  Extent both{.size = bounded(map, axis, checked_mul(slow.size, fast.size)), .parts = {}};
+  if (slow.parts.size() * fast.parts.size() > max)
+    fail_at(map, axis.spot, ProblemId::map_too_many, "more than " + std::to_string(max) + " parts of a tensor", "fewer sums");
+  for (Part& s : slow.parts) {
+    s.offset *= fast.size;  // offset <= size, whose product was checked
+    for (Step& step : s.steps) step.step *= fast.size;
+    for (const Part& f : fast.parts) {
+      Part& part = both.parts.emplace_back(s);
+      part.offset += f.offset;
+      part.steps.insert(part.steps.end(), f.steps.begin(), f.steps.end());
+    }
+  }
+  return both;
+}
+
+}  // namespace
+
+Extent expand(const ModelMap& map, const Axis& axis, const std::function<uint64_t(Word)>& size_of, uint64_t max) {
+  if (axis.kind == Axis::Kind::kAxis) {
+    const uint64_t size = bounded(map, axis, size_of(axis.word));
+    return {.size = size, .parts = {{.offset = 0, .steps = {{.word = axis.word, .size = size, .step = 1}}}}};
+  }
+  Extent all{.size = 1, .parts = {{}}};
+  if (axis.kind == Axis::Kind::kSum) all = {.size = 0, .parts = {}};
+  for (const Axis& one : axis.of) {
+    Extent next = expand(map, one, size_of, max);
+    if (axis.kind == Axis::Kind::kProduct) {
+      all = multiplied(map, axis, std::move(all), next, max);
+      continue;
+    }
+    for (Part& p : next.parts) {
+      p.offset += all.size;
+      all.parts.push_back(std::move(p));
+    }
+    all.size = bounded(map, axis, checked_add(all.size, next.size));
+    if (all.parts.size() > max)
+      fail_at(map, axis.spot, ProblemId::map_too_many, "more than " + std::to_string(max) + " parts of a tensor", "fewer sums");
+  }
+  return all;
+}
+
+Grid grid_of(const ModelMap& map, const LineTensor& tensor, const std::function<uint64_t(Word, Spot)>& size_of, const Limits& limits) {
+  Grid grid{.shape = {}, .pieces = {{}}};
+  for (uint32_t d = 0; d < tensor.dims.size(); ++d) {
+    const Axis& dim = tensor.dims[d];
+    const Extent extent = expand(map, dim, [&](Word w) { return size_of(w, dim.spot); }, limits.map_blocks);
+    grid.shape.push_back(static_cast<int64_t>(extent.size));
+    std::vector<Piece> next;
+    for (const Piece& before : grid.pieces) {
+      for (const Part& part : extent.parts) {
+        Piece& piece = next.emplace_back(before);
+        piece.at.push_back(static_cast<int64_t>(part.offset));
+        for (const Step& s : part.steps) piece.axes.push_back({s.word, d, s.size, s.step});
+      }
+    }
+    grid.pieces = std::move(next);
+  }
+  return grid;
+}
+
+void check_elements(const ModelMap& map, const LineTensor& tensor, const Grid& grid) {
+  uint64_t all = 1;
+  for (const int64_t d : grid.shape) {
+    const auto next = d == 0 ? std::optional<uint64_t>(all) : checked_mul(all, static_cast<uint64_t>(d));
+    if (!next || *next > (uint64_t{1} << 62))
+      fail_at(map, tensor.spot, ProblemId::map_too_many, "a tensor beyond 2^62 elements", "a size that a tensor can have");
+    all = *next;
   }
 }
 

@@ -1,11 +1,14 @@
 // The values of sizes, and their origins. Sizes of `size` lines and indexes hold for the whole map, all other axes for one match of a line.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "maps/config.h"
 #include "maps/model_map.h"
 
@@ -23,7 +26,7 @@ using Values = std::vector<Known>;  // by word
 
 // A tensor of a line, and its shape in the checkpoint.
 struct Shaped {
-  const Tensor* tensor = nullptr;
+  const LineTensor* tensor = nullptr;
   std::span<const int64_t> shape;
   uint32_t source = 0;
 };
@@ -66,5 +69,49 @@ class Sizes {
 
 // The words of an axis, each once.
 std::vector<Word> words_of(const Axis& axis);
+
+// Expands a dim of products and sums: one part per choice of summands, and where its elements lie.
+
+struct Step {
+  Word word = 0;
+  uint64_t size = 1, step = 1;  // in indices of the dim
+};
+
+struct Part {
+  uint64_t offset = 0;
+  std::vector<Step> steps;  // as the text names them
+};
+
+struct Extent {
+  uint64_t size = 1;
+  std::vector<Part> parts;  // in the order of the text, the last factor's summands changing fastest
+};
+
+// Sizes come from `size_of`. Throws map_too_many for more than `max` parts, and for a size beyond 62 bits.
+Extent expand(const ModelMap& map, const Axis& axis, const std::function<uint64_t(Word)>& size_of, uint64_t max);
+
+// The parts of a line's tensor: where each lies and along which words it extends, with the sizes of one match.
+
+// A part of a tensor, expanded over its dims, with the sizes of one match.
+struct Piece {
+  std::vector<int64_t> at;  // in each dim
+  struct Along {
+    Word word = 0;
+    uint32_t dim = 0;
+    uint64_t size = 1, step = 1;
+  };
+  std::vector<Along> axes;
+};
+
+struct Grid {
+  std::vector<int64_t> shape;
+  std::vector<Piece> pieces;  // in the order in which the proof counts blocks
+};
+
+// Sizes come from `size_of`. Throws map_too_many.
+Grid grid_of(const ModelMap& map, const LineTensor& tensor, const std::function<uint64_t(Word, Spot)>& size_of, const Limits& limits);
+
+// Throws map_too_many unless a tensor can have so many elements.
+void check_elements(const ModelMap& map, const LineTensor& tensor, const Grid& grid);
 
 }  // namespace dcp::maps

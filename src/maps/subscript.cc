@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/text.h"
-
 namespace dcp {
 namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
   for (size_t end = text.find(at); end != text.npos; end = text.find(at)) {
-    parts.push_back(trimmed(text.substr(0, end), " \t"));
+    parts.push_back(trimmed(text.substr(0, end)));
     text.remove_prefix(end + 1);
   }
-  parts.push_back(trimmed(text, " \t"));
+  parts.push_back(trimmed(text));
   return parts;
 }
 
@@ -52,9 +56,9 @@ Subscript Subscript::parse(std::string_view text) {
   Subscript slice;
   slice.text_ = text;
   slice.terms_.clear();
-  std::string_view inner = trimmed(text, " \t");
-  if (inner.starts_with('[') && inner.ends_with(']') && inner.size() > 1) inner = trimmed(inner.substr(1, inner.size() - 2), " \t");
-  if (inner.ends_with(',')) inner = trimmed(inner.substr(0, inner.size() - 1), " \t");
+  std::string_view inner = trimmed(text);
+  if (inner.starts_with('[') && inner.ends_with(']') && inner.size() > 1) inner = trimmed(inner.substr(1, inner.size() - 2));
+  if (inner.ends_with(',')) inner = trimmed(inner.substr(0, inner.size() - 1));
   if (inner.empty()) refuse(text, "", kForms);
   for (const std::string_view part : split(inner, ',')) {
     if (part.empty()) refuse(text, "", kForms);

@@ -1,4 +1,5 @@
-// The C table between dcpctl and what copies from a device's memory: libdcpctl_cuda.so fills one, the CPU stand-in of staging/ another.
+// The C table between dcpctl and code that copies from a device's memory: libdcpctl_cuda.so fills one, the CPU stand-in of staging/
+// another.
 //
 // Rules as in table.h. Memory belongs to the device until released; arguments of an asynchronous call must not change until wait() on its
 // stream. A stream may be used by one thread at a time.
@@ -10,7 +11,7 @@ extern "C" {
 
 enum { kDcpctlDeviceAbi = 1 };
 
-// Zero: unknown, or none.
+// Zero means unknown or none.
 struct DcpctlDeviceFacts {
   char name[96];
   char bus_id[32];                               // PCI, "0000:1b:00.0"

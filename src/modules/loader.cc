@@ -47,7 +47,7 @@ const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, c
     p.hint = "it needs " + std::string(kind.needs);
     throw Error(std::move(p));
   }
-  // Local: what a module brings must not take the place of what another one or dcpctl links.
+  // RTLD_LOCAL: a module's symbols must not replace those of dcpctl or of another module.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* why = ::dlerror();

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "modules/device.h"
 #include "modules/table.h"
+#include "modules/transport.h"
 
 namespace dcp {
 
@@ -20,17 +22,17 @@ struct ModuleKind {
   const char* needs;  // how to get it, for the error: "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
 };
 
-// The path in the first of `folders` that has it; nullopt: none has.
+// The path of the module in the first of `folders` that has it; nullopt: none has.
 std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name);
 
-// The same of any table.
+// The same for any table.
 struct UntypedModuleKind {
   const char *name, *symbol;
   uint32_t abi, bytes;  // of the table
   const char* needs;
 };
 
-// Every module that there is in `folders`, found and not loaded: name and path, by name.
+// All modules in `folders`, found but not loaded: their paths by name.
 std::map<std::string, std::string> modules_in(const std::vector<std::string>& folders);
 
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
@@ -47,5 +49,23 @@ const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T
 std::string library_path(const char* library, const char* symbol);
 // The version from `int function(int* version)` of a system library, or of a loaded one. 0: there is no such library.
 int library_version(const char* library, const char* function);
+
+// --- the modules, and what a build needs for each
+
+inline constexpr ModuleKind<DcpctlTransportTable> kGlooModule{
+    .name = "c10d",
+    .symbol = "dcpctl_transport",
+    .abi = kDcpctlTransportAbi,
+    .needs = "pip's package dcpctl_c10d beside torch, or a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
+inline constexpr ModuleKind<DcpctlTransportTable> kNcclModule{.name = "c10d_nccl",
+                                                              .symbol = "dcpctl_transport",
+                                                              .abi = kDcpctlTransportAbi,
+                                                              .needs = "a build with a LibTorch that has CUDA (pip install torch) and the "
+                                                                       "CUDA Toolkit (nvidia-cuda-toolkit): cmake -DDCPCTL_WITH_TORCH=ON"};
+inline constexpr ModuleKind<DcpctlDeviceTable> kCudaModule{
+    .name = "cuda",
+    .symbol = "dcpctl_device",
+    .abi = kDcpctlDeviceAbi,
+    .needs = "a build with the CUDA Toolkit (nvidia-cuda-toolkit): cmake -DDCPCTL_WITH_CUDA=ON"};
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// What every module begins with. A module is a shared library opened at run time (modules/loader.h) that exports one function, which
-// returns its table: plain structs and C functions, so that the two sides share nothing of a C++ library beyond this header.
+// The beginning of every module's table. A module is a shared library opened at run time (modules/loader.h) that exports one function,
+// which returns its table: plain structs and C functions, so that the two sides share no C++ library, only this header.
 //
 // A table of each kind has a header of its own beside this one and starts with a ModuleHeader. Rules for all of them: functions return 0,
 // or on failure another code with the reason as text; no exception leaves a module; buffers belong to the caller, who keeps them until the

@@ -1,4 +1,4 @@
-// The table of modules that connect ranks: libdcpctl_c10d.so (TCPStore and Gloo); one with NCCL would fill it as well.
+// The table of modules that connect ranks: libdcpctl_c10d.so (TCPStore and Gloo) and libdcpctl_c10d_nccl.so (with NCCL).
 //
 // A *store* is a small table of keys that all ranks see; a *message* is bytes between two ranks. Both sides of a message state its size; it
 // moves only when both have asked for it, so nothing is buffered in between: the receiver decides how much is in flight.
@@ -38,7 +38,7 @@ struct DcpctlTransportTable {
   // Connects to the store. Fails if nobody serves it within the timeout (up to three times that, since the client retries).
   int (*join)(const DcpctlJoin* join, DcpctlTransport** out, DcpctlReason* why);
 
-  // --- the store. Keys and values are bytes; `capacity` is that of `value`, a longer value is a failure.
+  // --- the store. Keys and values are bytes; `capacity` is that of `value`, a longer value makes the call fail.
   int (*set)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, DcpctlReason* why);
   // Waits until the key exists.
   int (*get)(DcpctlTransport*, DcpctlLane, const char* key, uint32_t timeout_ms, void* value, uint64_t capacity, uint64_t* bytes,

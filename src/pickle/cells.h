@@ -1,7 +1,7 @@
 // An array of values that grows and shrinks at its end: the machine's stack and its arena.
 //
-// A position that comes from a value (`[]`, `range`) is compared with the size in every build, and the process aborts if it lies outside:
-// no value can lead out of the array. `back` and `pop` are not checked: the machine calls need() before them.
+// A position that comes from a value (`[]`, `range`) is checked against the size in every build, and the process aborts if it lies outside,
+// so no value can lead out of the array. `back` and `pop` are not checked: the machine calls need() before them.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,12 @@ class Cells {
   }
   Value& back() { return data_[size_ - 1]; }
   Value pop() { return data_[--size_]; }
-  void cut(uint64_t size) {  // to a size that it has or had
+  void cut(uint64_t size) {  // only ever to a smaller size
     if (size > size_) std::abort();
     size_ = size;
   }
   bool has_room(uint64_t count) const { return room_ - size_ >= count; }
-  void add(const Value& v) { data_[size_++] = v; }  // where has_room
+  void add(const Value& v) { data_[size_++] = v; }  // only where has_room()
   void add(std::span<const Value> values) {
     for (const Value& v : values) data_[size_++] = v;
   }

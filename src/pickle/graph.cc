@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/decimal.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -75,7 +75,7 @@ void PickleGraph::visit(const Value& from, std::vector<bool>& seen, const std::f
     if (has_cells) seen[v.payload] = true;
     fn(v);
     if (!has_cells) continue;
-    // Pushed in order, then turned around, so that they come off in order.
+    // Pushed in order, then reversed, so that they are popped in order.
     const size_t first = todo.size();
     if (v.kind == Kind::kObject) {
       todo.push_back(machine_.callable_of(v));
@@ -90,13 +90,13 @@ void PickleGraph::visit(const Value& from, std::vector<bool>& seen, const std::f
 
 namespace {
 
-constexpr uint64_t kMaxShownInteger = 128;  // bytes; turning one into digits takes the square of its length
+constexpr uint64_t kMaxShownInteger = 128;  // bytes; the time to turn one into digits grows with the square of its length
 
-// Of an integer in two's complement, little-endian.
+// `bytes` is an integer in two's complement, little-endian.
 std::string decimal_text(std::string_view bytes) {
   constexpr uint32_t kGroup = 1'000'000'000;
   const bool negative = (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
-  std::vector<uint32_t> groups{0};  // of nine digits, the lowest first: of the complement where it is negative, which is one less
+  std::vector<uint32_t> groups{0};  // of nine digits, the lowest first; of a negative number's complement, its magnitude - 1
   for (size_t i = bytes.size(); i-- > 0;) {
     uint64_t carry = static_cast<unsigned char>(bytes[i]) ^ (negative ? 0xffu : 0u);
     for (uint32_t& group : groups) {
@@ -154,9 +154,9 @@ class Repr {
  public:
   Repr(const PickleGraph& graph, const ReprCaps& caps, std::string& out) : graph_(graph), m_(graph.machine()), caps_(caps), out_(out) {}
 
-  // Writes a scalar whole, of a container its beginning.
+  // Writes all of a scalar, or the beginning of a container.
   void start(Value v) {
-    // In a loop: ids of ids of ids must not recurse.
+    // A loop, because ids nested in ids must not cause recursion.
     while (graph_.is_persistent(v) && out_.size() <= caps_.length) {
       out_ += "persistent ";
       v = m_.arguments_of(v);
@@ -179,7 +179,7 @@ class Repr {
     }
   }
 
-  // False: nothing is left.
+  // Returns false when nothing is left.
   bool step() {
     if (open_.empty()) return false;
     Open& top = open_.back();

@@ -1,5 +1,5 @@
-// A pickle as a graph: everything is kept, nothing is interpreted. For showing planner data and byte items, and for whole torch.save files,
-// whose values become pickles of their own (graph_write.h).
+// A pickle as a graph that keeps everything and interprets nothing. It is used to show planner data and byte items, and for whole
+// torch.save files, whose values become pickles of their own (graph_write.h).
 //
 // The tag of a kObject says how it was made: CallForm. Containers and objects may be shared and may contain themselves: walk with visit(),
 // or bound the depth. No walk here recurses.
@@ -19,7 +19,8 @@
 
 namespace dcp {
 
-// kNewKeywords: NEWOBJ_EX; the object's callable is an object of the class and its arguments, its arguments are the dict of keywords.
+// kNewKeywords is NEWOBJ_EX: the callable of such an object is another object, with the class and its arguments; its arguments are the dict
+// of keywords.
 enum class CallForm : uint16_t { kReduce, kNew, kNewKeywords };
 
 struct ReprCaps {
@@ -30,24 +31,24 @@ struct ReprCaps {
 
 class PickleGraph {
  public:
-  // What the graph has in the place of a persistent id.
+  // Makes the value that replaces a persistent id in the graph.
   using Persistent = std::function<Value(PickleMachine&, const Value& id)>;
   // `pickle` must outlive the graph. Throws Error (pickle_*, over_limit, or what `persistent` throws).
   PickleGraph(Bytes pickle, const Place& place, const Limits& limits, const Persistent& persistent = stand_for);
-  // A value of which is_persistent() holds.
+  // A value for which is_persistent() holds.
   static Value stand_for(PickleMachine& m, const Value& id) { return m.object({.kind = Kind::kGlobal, .n = kPersistent}, id); }
 
   const Value& root() const { return root_; }
   uint64_t memory_bytes() const { return machine_.arena_cells() * sizeof(Value) + globals_.capacity() * sizeof(globals_[0]); }
   const PickleMachine& machine() const { return machine_; }  // text(), items(), element(), callable_of(), arguments_of(), state_of()
 
-  // Module and name of a kGlobal; empty otherwise, and for the placeholder of a persistent id.
+  // Module and name of a kGlobal; both are empty for other values and for the placeholder of a persistent id.
   std::pair<std::string_view, std::string_view> global(const Value& v) const;
   // "module.name" of a kGlobal, or of the callable of a kObject; "" otherwise.
   std::string global_of(const Value& v) const;
   bool is_persistent(const Value& v) const;  // a kObject whose argument is a persistent id
 
-  // Calls fn for the root and for every value below it; each container and object once, before what it holds.
+  // Calls fn for the root and for every value below it. Each container and object is visited once, before what it holds.
   void visit(const std::function<void(const Value&)>& fn) const;
   // The same from `v` down, skipping what `seen` marks as visited; `seen` starts out empty.
   void visit(const Value& v, std::vector<bool>& seen, const std::function<void(const Value&)>& fn) const;

@@ -10,11 +10,11 @@
 namespace dcp {
 namespace {
 
-// APPENDS and SETITEMS in batches, as CPython's pickler writes them.
+// CPython's pickler writes APPENDS and SETITEMS in batches of this size.
 constexpr uint64_t kBatch = 1000;
 
-// What identifies a value that may be shared: its position in the arena, the place of its text in the pickle, the number of a global.
-// 0: a value without identity, which is written out each time.
+// The identity of a value that may be shared: its position in the arena, the place of its text in the pickle, the number of a global. 0:
+// the value has no identity and is written out each time.
 uint64_t identity(const Value& v) {
   constexpr uint64_t kText = 1, kName = 2, kCells = 3;
   const auto made = [](uint64_t space, uint64_t id) { return id << 2 | space; };
@@ -55,7 +55,7 @@ class ValueWriter {
   };
   using Part = Open::Part;
 
-  // Values that are met more than once get a memo slot.
+  // Counts how often each value occurs: those that occur more than once get a memo slot.
   void count(const Value& root) {
     std::vector<Value> todo{root};
     while (!todo.empty()) {
@@ -82,13 +82,13 @@ class ValueWriter {
   }
   void memoize(const Value& v) {
     const uint64_t id = identity(v);
-    // What can be changed after it was made always gets one: a cycle leads through it.
+    // A mutable value always gets a slot, because a cycle must lead through one.
     const bool is_mutable = v.in_arena() && v.kind != Kind::kTuple;
     const auto used = uses_.find(id);
     if (id != 0 && (is_mutable || (used != uses_.end() && used->second > 1))) slots_.try_emplace(id, out_.put());
   }
 
-  // Writes a scalar whole, of a container its beginning.
+  // Writes all of a scalar, or the beginning of a container.
   void start(const Value& v) {
     if (text_.size() > cap_) fail(ProblemId::over_limit, place_, "an object whose pickle has more than " + std::to_string(cap_) + " bytes");
     if (graph_.is_persistent(v)) return persistent(v);
@@ -138,7 +138,7 @@ class ValueWriter {
   }
   static CallForm form(const Value& v) { return static_cast<CallForm>(v.tag); }
 
-  // Callable and arguments are written. What they hold may have held the object itself: then it is there already.
+  // Called once callable and arguments are written. If they contain the object itself, it has been written by then.
   void called(Open& top) {
     constexpr Op kOps[] = {Op::REDUCE, Op::NEWOBJ, Op::NEWOBJ_EX};
     out_.op(kOps[top.v.tag]);
@@ -185,7 +185,7 @@ class ValueWriter {
     }
     if (v.kind == Kind::kTuple) tuple_done(v);
   }
-  // A tuple inside a list inside itself was finished there.
+  // A tuple that a list inside it contains was already finished there.
   void tuple_done(const Value& v) {
     if (!slots_.contains(identity(v))) {
       if (v.n > 3) out_.op(Op::TUPLE);

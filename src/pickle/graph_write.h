@@ -1,5 +1,5 @@
-// Writes one value of a graph as a pickle of its own: the data.pkl that torch.save would write for it. Globals, known or not, are written
-// under their names; sharing and cycles within the value are kept.
+// Writes one value of a graph as a separate pickle: the data.pkl that torch.save would write for it. Globals, known or not, keep their
+// names; sharing and cycles within the value are kept.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct WrittenValue {
   std::vector<std::string> storage_keys;  // of the persistent ids in it, distinct, sorted
 };
 
-// Throws pickle_storage_id for a persistent id that names no storage, over_limit for a pickle of more than `cap` bytes. Persistent ids are
-// written out each time and share nothing, as splice requires.
+// Throws pickle_storage_id for a persistent id that names no storage, over_limit for a pickle of more than `cap` bytes. Each persistent id
+// is written out in full and shares nothing, as splice requires.
 WrittenValue write_value(const PickleGraph& graph, const Value& value, const Place& place, uint64_t cap);
 
 }  // namespace dcp

@@ -20,7 +20,7 @@ PickleMachine::PickleMachine(Bytes pickle, const Place& place, const Limits& lim
       limits_(&limits),
       reader_(pickle, place),
       memo_(pickle, place, limits),
-      // A vector that grows is there twice for a moment.
+      // A growing vector exists twice for a moment.
       max_cells_(limits.memory_bytes / (2 * sizeof(Value))) {}
 
 void PickleMachine::fail_operand(const Value& got, std::string_view expected) const {
@@ -88,7 +88,7 @@ uint64_t PickleMachine::pop_mark() {
 
 // --- the arena
 
-// By doubling, so that a row that grows is there twice only until it is copied.
+// Grows by doubling. A growing array exists twice until it is copied.
 void PickleMachine::make_room(Cells& cells, const Cells& others, uint64_t count) {
   const uint64_t max = max_cells_ - others.room();
   if (count > max || cells.size() > max - count) fail_memory();
@@ -194,7 +194,7 @@ void PickleMachine::fail_memory() const {
   throw Error(std::move(p));
 }
 
-// Opcodes that make a container of what is on the stack.
+// Opcodes that make a container from values on the stack.
 void PickleMachine::collect(Op op) {
   switch (op) {
     case Op::TUPLE: return push(make_tuple(pop_mark()));
@@ -211,7 +211,7 @@ void PickleMachine::collect(Op op) {
   push(v);
 }
 
-// APPEND(S), SETITEM(S), ADDITEMS: the values from `first` on go to the container just below them.
+// APPEND(S), SETITEM(S), ADDITEMS: add the values from `first` on to the container just below them.
 void PickleMachine::add_items(Kind wanted, uint64_t first) {
   if (first <= floor_) fail_underflow(stack_.size() - floor_ + 1);
   if (wanted == Kind::kDict && (stack_.size() - first) % 2 != 0) {
@@ -233,7 +233,7 @@ void PickleMachine::run_plain(Op op) {
       return;
     case Op::FRAME: return;
     case Op::POP:
-      // As in CPython: on an empty stretch it takes the mark itself.
+      // As in CPython, POP removes the mark if there is no value above it.
       if (stack_.size() == floor_ && !marks_.empty()) return drop_mark();
       need(1);
       stack_.cut(stack_.size() - 1);

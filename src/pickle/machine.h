@@ -1,5 +1,5 @@
 // The one stack machine that reads pickles. It never imports, calls or builds anything: a handler decides what a global, a call or a state
-// means. A handler is a plain class with these members, each of which gets the machine to read values through:
+// means. A handler is a plain class with these members. Each of them is passed the machine, through which it reads values:
 //
 //   Value global(PickleMachine&, std::string_view module, std::string_view name)   kGlobal with an id of the handler's, or a kTyped
 //   Value reduce(PickleMachine&, Value callable, Value arguments)                  kTyped, kOpaque, machine.object(...), or the like
@@ -41,7 +41,7 @@ namespace dcp {
 
 class PickleMachine {
  public:
-  // All must outlive the machine. Not for use from several threads.
+  // All must outlive the machine. Not thread-safe.
   PickleMachine(Bytes pickle, const Place& place, const Limits& limits);
 
   // Runs to STOP and returns the root; bytes after it are ignored. Throws Error (pickle_*, over_limit, or what the handler throws).
@@ -59,7 +59,7 @@ class PickleMachine {
   std::span<const Value> elements(const Value& tuple) const {
     return arena_.range(tuple.payload, tuple.n);
   }  // each to be passed to final()
-  // The value of an object that was unfinished when it was stored: itself, or what BUILD turned it into.
+  // Resolves an object that was unfinished when it was stored: itself, or what BUILD turned it into.
   Value final(const Value& v) const {
     if (v.kind != Kind::kOpen || arena_[v.payload].kind == Kind::kUnset) return v;
     return arena_[v.payload];
@@ -68,7 +68,8 @@ class PickleMachine {
   Value arguments_of(const Value& object) const { return arena_[object.payload + 1]; }
   Value state_of(const Value& object) const { return arena_[object.payload + 2]; }  // kUnset: never built
 
-  // The elements of a tuple, list or set, the keys and values of a dict, or whatever was appended to or set on an object, in order.
+  // Iterates, in order, over the elements of a tuple, list or set, the keys and values of a dict, or what was appended to or set on an
+  // object.
   class Items {
    public:
     bool next(Value& out) {
@@ -106,7 +107,7 @@ class PickleMachine {
   std::string describe(const Value& v) const;
 
   // --- making values, for handlers
-  // An unfinished object. One whose class is not known is opaque until BUILD: what is set on it or called with it does not matter.
+  // An unfinished object. One of an unknown class is opaque until BUILD: what is set on it or called with it is ignored.
   Value open(uint32_t class_id, bool is_known = true);
   Value object(Value callable, Value arguments);
   void set_state(const Value& object, const Value& state) {
@@ -117,7 +118,7 @@ class PickleMachine {
   Value tuple(std::span<const Value> elements);
   Value dict() { return make_chain(Kind::kDict); }  // an empty dict, for objects that are dicts
 
-  // Why CPython cannot read a text, or the name of a GLOBAL, with the place of its opcode: the first one; nullopt: it can read all.
+  // The first text, or name of a GLOBAL, that CPython cannot read: why, and the place of its opcode. nullopt: it can read all.
   struct BadText {
     Place place;
     std::string got;
@@ -141,7 +142,7 @@ class PickleMachine {
   void need(uint64_t count) const {
     if (stack_.size() - floor_ < count) fail_underflow(count);
   }
-  void push(Value v) {  // by value: the argument may lie in an array that moves
+  void push(Value v) {  // by value, because the argument may lie in an array that is reallocated
     if (!stack_.has_room(1)) make_room(stack_, arena_, 1);
     stack_.add(v);
   }
@@ -319,7 +320,7 @@ void PickleMachine::run_call(Handler& handler) {
   if (arguments.kind != Kind::kTuple) fail_operand(arguments, "a tuple of arguments");
   const Value result =
       op == Op::REDUCE ? handler.reduce(*this, callable, arguments) : handler.new_object(*this, callable, arguments, keywords);
-  // A class or function carries where the arena ended when it was pushed: all above it belongs to this call.
+  // A class or function records where the arena ended when it was pushed: everything above belongs to this call.
   if (callable.kind == Kind::kGlobal && !result.in_arena()) roll_back(callable.payload);
   push(result);
 }

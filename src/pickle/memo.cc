@@ -6,7 +6,7 @@
 namespace dcp {
 
 Memo::Memo(Bytes pickle, const Place& place, const Limits& limits, Opcodes opcodes) {
-  // Picklers number slots 0, 1, 2, ... and each takes an opcode: a number above the count of bytes is made up, and would cost memory.
+  // Picklers number slots 0, 1, 2, ... and each takes an opcode, so a number above the count of bytes is bogus, and would cost memory.
   const TokenReader reader(pickle, place, opcodes);
   find_reads(reader, place, std::min<uint64_t>(limits.pickle_memo_slots, std::max<uint64_t>(pickle.size(), 256)));
   uint32_t count = 0;
@@ -52,7 +52,7 @@ void Memo::find_reads(TokenReader reader, const Place& place, uint64_t cap) {
     }
   } while (t.op != Op::STOP);
   while (!groups_.empty() && groups_.back().read == 0) groups_.pop_back();
-  groups_.shrink_to_fit();  // it grew by doubling
+  groups_.shrink_to_fit();  // it grew by doubling, which left room
 }
 
 uint64_t Memo::first_read(uint64_t from) const {

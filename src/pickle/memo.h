@@ -17,7 +17,7 @@ namespace dcp {
 
 class Memo {
  public:
-  // Reads all opcodes up to STOP once, to learn which slots are read. Throws what TokenReader throws, over_limit for a slot number that no
+  // Scans all opcodes up to STOP to find out which slots are read. Throws what TokenReader throws, over_limit for a slot number that no
   // pickler would use, and pickle_refused_opcode.
   Memo(Bytes pickle, const Place& place, const Limits& limits, Opcodes opcodes = Opcodes::kOwn);
 

@@ -27,7 +27,7 @@ void ShadowStack::replace(const Token& t, uint64_t count) {
 
 void ShadowStack::push_literal(const Token& t) {
   const auto header = t.text.data() - reinterpret_cast<const char*>(pickle_.data() + t.offset);
-  const uint64_t bytes = static_cast<uint64_t>(header) + t.text.size();  // without what ends a line
+  const uint64_t bytes = static_cast<uint64_t>(header) + t.text.size();  // without the end of a line
   if (bytes > std::numeric_limits<uint32_t>::max()) {
     fail(ProblemId::over_limit, at_offset(*place_, t.offset), "a text of " + std::to_string(bytes) + " bytes", "below 4294967296");
   }
@@ -49,7 +49,7 @@ void ShadowStack::take_persistent_id(const Token& t) {
   need(t, 1);
   if (storage_ids_ == StorageIds::kAny) return replace(t, 1);
   const Shadow id = stack_.back();
-  // A tuple that the memo holds could be data as well, and then its text must not change.
+  // A tuple in the memo could also be used as data, and then its text must not change.
   if (id.tuple >= ids_.size() || shared_tuples_.contains(id.push)) {
     fail(ProblemId::pickle_storage_id, at_offset(*place_, t.offset), "another value", "('storage', class, key, location, count)");
   }
@@ -92,7 +92,7 @@ void ShadowStack::take_put(const Token& t, bool explicit_slot) {
   else memo_.memoize(kept);
 }
 
-// Opcodes that fold what is on the stack. False: not one of them.
+// Runs opcodes that combine values on the stack into one. Returns false for any other.
 bool ShadowStack::step_container(const Token& t) {
   switch (t.op) {
     case Op::EMPTY_TUPLE: push_tuple(t, stack_.size()); return true;
@@ -160,7 +160,7 @@ void ShadowStack::step(const Token& t) {
     case Op::FRAME: return;
     case Op::STOP:
       need(t, 1);
-      // Readers of pickles drop what is left. Inside another pickle it would become part of what is around it.
+      // Readers of pickles drop leftover values. Spliced into another pickle, they would become part of its values.
       if (stack_.size() > 1 || !marks_.empty()) {
         fail(ProblemId::pickle_leftover, at_offset(*place_, t.offset),
              std::to_string(stack_.size()) + " values and " + std::to_string(marks_.size()) + " marks", "one value");
@@ -181,7 +181,7 @@ void ShadowStack::step(const Token& t) {
     case Op::POP_MARK: return stack_.resize(pop_mark(t));
     case Op::DUP: {
       need(t, 1);
-      // One push must not serve as a key and as data: neither copy can be a key.
+      // One push must not serve both as a key and as data, so neither copy can be a key.
       if (storage_ids_ == StorageIds::kChecked) stack_.back() = {.push = stack_.back().push};
       const Shadow copy = stack_.back();
       stack_.push_back(copy);

@@ -1,4 +1,4 @@
-// The stack machine with shadows instead of values: it only knows which opcode pushed a text. Used by splice.
+// A stack machine with shadows instead of values: it only knows which opcode pushed a text. Used by splice.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace dcp {
 
-// kAny: persistent ids may be anything, and key_use() says nothing.
+// kAny: persistent ids may be anything, and key_use() is not set.
 enum class StorageIds : uint8_t { kChecked, kAny };
 
 class ShadowStack {
@@ -49,7 +49,7 @@ class ShadowStack {
 
  private:
   static constexpr uint32_t kNoTuple = ~uint32_t{0}, kOtherTuple = kNoTuple - 1;
-  struct Shadow {  // small: a byte of pickle may be a value
+  struct Shadow {  // kept small, since each byte of a pickle may push a value
     uint64_t push = 0;
     Literal text = {};  // of a text
     uint32_t tuple =
@@ -65,7 +65,7 @@ class ShadowStack {
   uint64_t pop_mark(const Token& t);
   void push_literal(const Token& t);
   void push_tuple(const Token& t, uint64_t first);
-  void replace(const Token& t, uint64_t count);  // pops them, pushes something that is not a text
+  void replace(const Token& t, uint64_t count);  // pops `count` values and pushes one that is not a text
   void take_persistent_id(const Token& t);
   void take_stack_global(const Token& t);
   void take_get(const Token& t);

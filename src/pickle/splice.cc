@@ -29,7 +29,7 @@ struct Survey {
   }
 };
 
-// Dropped or written in another way.
+// Whether splicing drops the opcode or writes it in another way.
 bool is_rewritten(Op op) { return op == Op::FRAME || op == Op::MEMOIZE || op == Op::SHORT_BINUNICODE; }
 
 bool is_put(Op op) { return op == Op::BINPUT || op == Op::LONG_BINPUT || op == Op::MEMOIZE; }
@@ -85,8 +85,8 @@ void emit(Bytes pickle, const Place& place, const Limits& limits, const Survey& 
     }
     switch (t.op) {
       case Op::STOP:
-        // Each slot takes an opcode: a number above the count of bytes is made up, and all that is spliced after it would inherit it.
-        // The bytes that count are those that are left: readers compare slots with the size of the whole (Memo).
+        // Each slot takes an opcode, so a number above the count of bytes is bogus, and everything spliced after it would inherit it. It is
+        // compared with the bytes written, since readers compare slots with the size of the whole (Memo).
         if (const uint64_t bytes = writer.size() - begin; s.slots > bytes)
           fail(ProblemId::over_limit, at_offset(place, s.highest_put), "memo slot " + std::to_string(s.slots - 1),
                "below " + std::to_string(bytes));

@@ -1,6 +1,6 @@
 // Splice: copies one complete pickle into another, opcode by opcode, without building a value. For byte items in a .pt file.
 //
-// What changes on the way: PROTO, FRAME and STOP are dropped; memo slots move up behind the writer's own (MEMOIZE becomes a PUT with an
+// What changes on the way: PROTO, FRAME and STOP are dropped; memo slots are moved up past the writer's own (MEMOIZE becomes a PUT with an
 // explicit slot); SHORT_BINUNICODE becomes BINUNICODE; the keys of storages are renumbered. Everything else is copied byte for byte.
 //
 // Storage keys are texts inside persistent ids, ("storage", class, key, location, count), and CPython keeps one object for each
@@ -22,7 +22,7 @@ namespace dcp {
 
 struct SpliceResult {
   std::vector<std::string> globals;  // "module.name" as written, distinct, in order of appearance
-  bool weights_only_opcodes = true;  // false: holds opcodes that torch.load(weights_only=True) refuses, here or of a class
+  bool weights_only_opcodes = true;  // false: has opcodes that torch.load(weights_only=True) refuses, always or for a class
 };
 
 // Old storage key -> new one. Called once for each distinct key, in the order of the persistent ids.

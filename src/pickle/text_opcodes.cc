@@ -131,7 +131,7 @@ class Rewriter {
         out += static_cast<char>(*digits(inner.substr(i, count), 8));
         i += count - 1;
       } else {
-        out += '\\';  // of an unknown one both characters stay
+        out += '\\';  // both characters of an unknown escape are kept
         out += inner[i];
       }
     }

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 std::string_view op_name(Op op) {
@@ -36,7 +36,7 @@ void TokenReader::fail_opcode(OpForm form) const {
   fail(ProblemId::pickle_unknown_opcode, place, "0x" + hex(byte, 2));
 }
 
-// Integers of up to 8 bytes are values; longer ones stay bytes, and nobody here computes with them.
+// Integers of up to 8 bytes become values; longer ones stay bytes, since nothing here computes with them.
 void TokenReader::take_long(Token& t, uint64_t header, uint64_t length) {
   take_text(t, header, length);
   t.is_big = length > 8;
@@ -66,7 +66,7 @@ void TokenReader::take_line(Token& t) {
   t.end = position_ + 1 + end + 1;
 }
 
-// False: of the extension registry, a buffer that is not there, a text without quotes: where Python stops.
+// Returns false where Python stops: an extension code, an out-of-band buffer that does not exist, a text without quotes.
 bool TokenReader::take_pythons(Token& t) {
   switch (t.op) {
     case Op::INST: return take_lines(t), true;
@@ -110,7 +110,7 @@ void TokenReader::take_rare(Token& t, OpForm form) {
     }
     case OpForm::lines2: take_lines(t); break;
     case OpForm::frame: {
-      // A frame is a hint for buffering: its contents are read like any other bytes, but it may not promise more than there is.
+      // A frame is a hint for buffering: its contents are read like any other bytes, but it may not be longer than the rest.
       const auto length = load_le<uint64_t>(argument());
       if (length > left() - 9) {
         fail(ProblemId::pickle_frame, at_offset(*place_, position_), std::to_string(length) + " bytes",

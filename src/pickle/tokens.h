@@ -87,8 +87,8 @@ struct Token {
 // `place` with `offset` bytes added to its offset: where an opcode lies in the file.
 Place at_offset(const Place& place, uint64_t offset);
 
-// kOwn: what opcodes.def does not refuse. kPythons: text forms, INST and OBJ as well, to find what Python runs of a pickle. Their tokens hold
-// the line, escapes as they are (STRING's without its quotes); GET and PUT have a slot.
+// kOwn: all that opcodes.def does not refuse. kPythons: also text forms, INST and OBJ, to find what Python would run. Tokens of text forms
+// hold the line with its escapes (STRING's without its quotes); those of GET and PUT have a slot.
 enum class Opcodes : uint8_t { kOwn, kPythons };
 
 class TokenReader {
@@ -107,8 +107,8 @@ class TokenReader {
   void next(Token& t) {
     visit(t, []<Op> {});
   }
-  // Skips to the next opcode whose argument is not of fixed size: in a large file, one in fifty is left to look at. Calls on_get(slot) for
-  // memo slots read on the way; stops where it returns false, and at slots that are filled by number.
+  // Skips to the next opcode whose argument is not of fixed size: in a large file that is one opcode in fifty. Calls on_get(slot) for memo
+  // slots read on the way; stops where it returns false, and at slots that are filled by number.
   template <class OnGet>
   void skip_plain(OnGet&& on_get);
 

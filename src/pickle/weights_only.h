@@ -19,7 +19,7 @@ bool weights_only_allows(std::string_view global);
 // Whether it refuses a global even if a program allows it with torch.serialization.add_safe_globals: "posix.system".
 bool weights_only_blocks(std::string_view global);
 
-// Whether its unpickler knows the opcode: it stops at any other. torch's own pickles, of protocol 2, have none of those.
+// Whether its unpickler knows the opcode: it stops at any other. torch's own pickles, of protocol 2, have no others.
 constexpr bool weights_only_reads(Op op) {
   switch (op) {
     case Op::POP:
@@ -45,9 +45,9 @@ constexpr bool weights_only_reads(Op op) {
   }
 }
 
-// The refused globals of a pickle, distinct, in order of appearance: all imports count, used in its value or not. The pickle's values are
-// not kept unless it takes names from its stack (protocol 4). Throws Error: pickle_*, over_limit; pickle_unloadable for a text that is not
-// UTF-8.
+// The refused globals of a pickle, distinct, in order of appearance. All imports count, whether its value uses them or not. The pickle's
+// values are kept only if it takes names from its stack (protocol 4). Throws Error: pickle_*, over_limit; pickle_unloadable for a text that
+// is not UTF-8.
 std::vector<std::string> refused_globals(Bytes pickle, const Place& place, const Limits& limits);
 
 }  // namespace dcp

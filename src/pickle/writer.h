@@ -1,4 +1,4 @@
-// Writes pickles, opcode by opcode. The caller says which opcodes; the writer picks the shortest form that the protocol has.
+// Writes pickles, opcode by opcode. The caller chooses the opcodes; the writer picks the shortest form that the protocol has.
 //
 // Protocol 2 output uses only what torch.load(weights_only=True) accepts; protocol 4 output is
 // for `.metadata`. No FRAME is written: readers do not need them.
@@ -30,16 +30,16 @@ class PickleWriter {
   void real(double value);
   void text(std::string_view utf8);
   void global(std::string_view module, std::string_view name);
-  void tuple(uint64_t count);  // of the last `count` values, 1 to 3; longer ones: MARK, values, TUPLE. 0: the empty tuple
+  void tuple(uint64_t count);  // of the last `count` values, at most 3; 0: the empty tuple. Longer ones: MARK, values, TUPLE
 
-  // Puts the value on top into the next memo slot, which is returned.
+  // Stores the top value in the next memo slot and returns the slot.
   uint64_t put();
   void get(uint64_t slot);
 
   // --- for splicing
   uint64_t size() const { return out_->size(); }
   void raw(std::string_view opcodes) { out_->append(opcodes); }
-  void put_at(uint64_t slot);  // explicit; slots that put() gives must stay distinct from it: see claim()
+  void put_at(uint64_t slot);  // an explicit slot, which must differ from those of put(): see claim()
   uint64_t next_slot() const { return next_slot_; }
   void claim(uint64_t slots) { next_slot_ += slots; }
 

@@ -24,7 +24,7 @@ constexpr const char* kAssets[] = {"config.json",
                                    "processor_config.json",
                                    "LICENSE*",
                                    "NOTICE*"};
-// Whatever their names begin with.
+// Names of weights, whatever an asset's name may begin with.
 constexpr const char* kWeights[] = {"*.safetensors", "*.index.json", "*.bin", "*.pt",      "*.pth",   "*.ckpt",
                                     "*.gguf",        "*.onnx",       "*.h5",  "*.msgpack", "*.distcp"};
 
@@ -36,14 +36,14 @@ bool is_floating(std::string_view name) {
   return dtype && facts_of(*dtype).kind == DTypeKind::kFloat;
 }
 
-// Of an object; its value lies from `begin` to `end`.
+// A member of an object; its value lies from `begin` to `end`.
 struct Member {
   std::string_view key;
   size_t depth = 0;  // 1: of the outermost object
   size_t begin = 0, end = 0;
 };
 
-// In the order of their keys in the text. A member that does not end is none.
+// In the order of their keys in the text. An unfinished member does not count.
 std::vector<Member> members_of(std::string_view json) {
   std::vector<Member> all;
   std::vector<size_t> open{SIZE_MAX};  // for each depth, the member whose value has begun
@@ -75,7 +75,7 @@ const Member* top_level(const std::vector<Member>& all, std::string_view key) {
   return it == all.end() ? nullptr : &*it;
 }
 
-// The text of an object in which a member has this value; one that was not there comes first.
+// The text of an object with this value for a member. A new member is put first.
 std::string with_member(std::string_view json, std::string_view key, std::string_view value) {
   const std::vector<Member> all = members_of(json);
   if (const Member* const m = top_level(all, key)) return std::string(json.substr(0, m->begin)).append(value).append(json.substr(m->end));
@@ -86,7 +86,7 @@ std::string with_member(std::string_view json, std::string_view key, std::string
 
 bool is_text(std::string_view value) { return value.size() > 1 && value.front() == '"' && value.back() == '"'; }
 
-// A value as it would be written outside of its object.
+// A value as it would be indented outside its object.
 std::string dedented(std::string_view value) {
   std::string out;
   for (size_t at = 0; at < value.size(); ++at) {
@@ -115,7 +115,8 @@ std::string with_architecture(std::string_view json, std::string_view name) {
 }
 
 std::string text_part(std::string_view json) {
-  // Of what only the whole says, what any model's configuration may say. Whether embeddings are tied is the whole's, in any case.
+  // Members that any model's configuration may have are taken from the whole if its text part lacks them. Whether embeddings are tied is
+  // always the whole's.
   constexpr std::string_view kOfTheWhole[] = {"transformers_version", "torch_dtype", "dtype", "tie_word_embeddings"};
   const std::vector<Member> all = members_of(json);
   const Member* const text = top_level(all, "text_config");

@@ -14,7 +14,7 @@ namespace dcp {
 // processor_config.json, LICENSE*, NOTICE*. Not README.md, which describes another file's weights, and no code.
 bool is_asset(std::string_view name);
 
-// Of assets, those by which a model gets more than text: a text model alone has none.
+// Whether the asset prepares other inputs than text: a text model has none of these.
 bool is_processor(std::string_view name);
 
 // A config.json with "dtype" and "torch_dtype" set to another floating dtype, otherwise unchanged. Text that is not JSON is returned as it
@@ -24,8 +24,8 @@ std::string with_dtype(std::string_view json, std::string_view dtype);
 // A config.json in which "architectures" is this class alone; otherwise unchanged. The text must be a JSON object.
 std::string with_architecture(std::string_view json, std::string_view name);
 
-// Of the config.json of a model of images, that of its text model alone: its "text_config", with the dtype, and whether embeddings are tied,
-// of the whole. The text must be a JSON object with a "text_config" that is one.
+// The config.json of the text model alone, from that of a model of images: its "text_config", with the dtype of the whole, and whether the
+// whole's embeddings are tied. The text must be a JSON object with a "text_config" that is one.
 std::string text_part(std::string_view json);
 
 struct Asset {
@@ -33,8 +33,8 @@ struct Asset {
   std::string bytes;
 };
 
-// Adds them to the plan of a folder, before its last file, which marks the folder as complete. No asset may have the name of a planned
-// file.
+// Adds the assets to the plan of a folder, before its last file, which marks the folder as complete. No asset may have the name of a
+// planned file.
 void add_assets(Plan& plan, std::vector<Asset> assets);
 
 }  // namespace dcp

@@ -24,7 +24,8 @@ void add_tensor(Plan& plan, const SourceFacts& side, TensorId tensor) {
   plan.largest_tensor = std::max(plan.largest_tensor, bytes);
 }
 
-// A region is never written: it shows how the other side lies, so that units suit both, and what the elements are brought to.
+// The region is never written. It gives a box of the other side, so that units suit both sides, and the dtype to which elements are
+// converted.
 void add_region(Plan& plan, const TensorPair& pair, uint64_t box_at, uint8_t rank) {
   plan.regions.push_back({.box_at = box_at, .tensor = narrow<uint32_t>(plan.tensors.size() - 1), .dtype = pair.as, .rank = rank});
   ++plan.tensors.back().region_count;
@@ -83,7 +84,7 @@ unsigned leads_by(const SourceFacts& side, TensorId tensor) {
 ComparePlan plan_compare(const SourceFacts& lead, const SourceFacts& follow, std::span<const TensorPair> pairs,
                          const UnitOptions& options) {
   ComparePlan plan{.lead = plan_of(lead, follow, pairs, true, options), .follow = plan_of(follow, lead, pairs, false, options)};
-  // What follows is decoded in parts, and some parts again: it makes no sum.
+  // The following side is decoded in parts, some of them repeatedly, so it cannot be summed on the way.
   for (const TensorPair& pair : pairs)
     each_item(follow, pair.follow, [&](ItemId item, BoxView) {
       if (source_of(follow, item).transforms == 0) return;
@@ -95,7 +96,7 @@ ComparePlan plan_compare(const SourceFacts& lead, const SourceFacts& follow, std
 }
 
 uint64_t follower_bytes(const ComparePlan& plan, const SourceFacts& follow) {
-  // A span of a strided source may hold four times what is used of it (exec/pieces.cc).
+  // A span of a strided source may hold four times the bytes used (exec/pieces.cc).
   bool strided = follow.resolved.views.any(), converted = false;
   uint64_t growth = 1;
   for (const PlanTensor& p : plan.follow.tensors) {

@@ -1,4 +1,4 @@
-// Two sources whose tensors are read together: one side leads, and the boxes of its units are read from the other side as well.
+// Plans for two sources whose tensors are read together: one side leads, and the boxes of its units are read from the other side as well.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ unsigned leads_by(const SourceFacts& side, TensorId tensor);
 
 ComparePlan plan_compare(const SourceFacts& lead, const SourceFacts& follow, std::span<const TensorPair> pairs, const UnitOptions& options);
 
-// Memory that a worker needs for the following side, beside DecodedRecords.
+// Memory that a worker needs for the following side, in addition to DecodedRecords.
 uint64_t follower_bytes(const ComparePlan& plan, const SourceFacts& follow);
 
 }  // namespace dcp

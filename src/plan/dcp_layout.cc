@@ -1,26 +1,166 @@
 #include "plan/dcp_layout.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/checked.h"
+#include "base/limits.h"
+#include "base/sums.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
+#include "catalog/structure.h"
+#include "format/dcp_metadata.h"
 #include "format/torch_item_write.h"
-#include "plan/dcp_items.h"
+#include "pickle/splice.h"
+#include "pickle/writer.h"
 #include "plan/flat_entries.h"
+#include "plan/layout.h"
+#include "plan/plan.h"
 #include "plan/plan_metadata.h"
-#include "plan/rank_bound.h"
-#include "plan/torch_needed.h"
+#include "plan/tree.h"
+#include "select/globs.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {
 
-// The rules that say which ranks get which box of a tensor; the first that matches a key counts.
+// Items of a DCP folder that are not plain tensors: Python objects, and tensors that are copied unchanged.
+
+// Lays items out in a plan: literals and copies. The arguments must outlive it.
+class DcpItems {
+ public:
+  struct Options {
+    Limits limits;
+    bool verify = true;  // check the CRC of copied bytes
+  };
+  struct At {
+    uint32_t file = 0;
+    uint64_t offset = 0;  // bytes
+  };
+
+  DcpItems(const SourceFacts& source, const Selection& selection, Options options, Plan& plan)
+      : catalog_(source.catalog), resolved_(source.resolved), selection_(selection), options_(std::move(options)), plan_(plan) {}
+
+  // Both return the bytes of the item. `key` is for messages.
+  uint64_t copy(ItemId id, std::string_view key, At at);
+  // A dict or list whose leaves are items of the source (flat_entries.h). They must have been resolved with their pickles.
+  uint64_t container(const FlatEntries& flat, uint32_t node, At at);
+
+ private:
+  struct Storage {
+    ItemId item = 0;
+    bool from_decoded = false;
+    const BlobItem::Storage* of = nullptr;
+  };
+  uint64_t copy_whole(ItemId id, std::string_view key, At at);
+  uint64_t archive(std::string pickle, std::string byteorder, const std::vector<Storage>& storages, bool renumber, At at);
+  void splice(const Entry& entry, PickleWriter& writer, std::vector<Storage>& storages) const;
+
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const Selection& selection_;
+  const Options options_;
+  Plan& plan_;
+};
+
+uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
+  const bool is_made = catalog_.items[id].file == kNone && resolved_.views.any();
+  if (!catalog_.traits().in_torch_files && !is_made) return copy_whole(id, key, at);
+  // An item that shares a torch.save file with others gets its own archive, as does an object that a map has made.
+  const BlobItem& blob = resolved_.blob(id).item;
+  std::vector<Storage> storages;
+  for (const BlobItem::Storage& s : blob.storages) storages.push_back({.item = id, .of = &s});
+  return archive(std::string(as_text(blob.pickle)), blob.big_endian ? "big" : std::string(kByteorderLittle), storages, false, at);
+}
+
+// Copies an item unchanged. A transformed one is copied in its decoded form, which every torch can read.
+uint64_t DcpItems::copy_whole(ItemId id, std::string_view key, At at) {
+  const Item& item = catalog_.items[id];
+  const auto found = resolved_.blobs.find(resolved_.first_of(id));
+  const bool decoded = item.transforms != 0;
+  if (found == resolved_.blobs.end()) {  // a chunk without elements
+    check_item(catalog_, id, key, "item");
+    if (decoded) fail(ProblemId::transform_unknown, catalog_.place_of(id, key), "an empty chunk of a tensor that is not plain");
+  }
+  CopyRange range{.item = id,
+                  .from_decoded = decoded,
+                  .source_offset = decoded ? 0 : item.offset,
+                  .bytes = item.length,
+                  .file = at.file,
+                  .file_offset = at.offset};
+  if (decoded) range.bytes = found->second.decoded.size();
+  plan_.copies.push_back(range);
+  if (found == resolved_.blobs.end() || !options_.verify) return range.bytes;
+  for (const BlobItem::Storage& s : found->second.item.storages)
+    if (s.has_crc && s.bytes > 0) add_check(plan_, {.at = s.payload - range.source_offset, .bytes = s.bytes, .crc = s.crc});
+  return range.bytes;
+}
+
+uint64_t DcpItems::container(const FlatEntries& flat, uint32_t node, At at) {
+  std::string pickle;
+  PickleWriter writer(pickle, PickleProtocol::k2);
+  std::vector<Storage> storages;
+  writer.begin();
+  write_container(*flat.tree, node, writer, [&](uint32_t entry) { splice(selection_.entries[entry], writer, storages); }, plan_.list_holes);
+  writer.end();
+  return archive(std::move(pickle), std::string(kByteorderLittle), storages, true, at);
+}
+
+void DcpItems::splice(const Entry& entry, PickleWriter& writer, std::vector<Storage>& storages) const {
+  const ItemId item = catalog_.item_of(entry.blob());
+  const ResolvedBlob& blob = resolved_.blob(item);
+  const Place place = catalog_.place_of(item, catalog_.key(entry.ref));
+  if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
+  const StoragesByKey of_key = by_key(blob.item);
+  const auto renumber = [&](std::string_view key) {
+    const auto it = of_key.find(key);
+    if (it == of_key.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
+    storages.push_back({.item = item, .from_decoded = !blob.decoded.empty(), .of = it->second});
+    return std::to_string(storages.size() - 1);
+  };
+  splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, renumber, writer);
+}
+
+// A storage whose writer computed no CRC gets none here, since its bytes are not seen.
+uint64_t DcpItems::archive(std::string pickle, std::string byteorder, const std::vector<Storage>& storages, bool renumber, At at) {
+  TorchArchiveLayout layout;
+  std::vector<uint32_t> crcs;
+  const auto literal = [&](std::string_view name, std::string bytes) {
+    crcs.push_back(crc32(as_bytes(bytes)));
+    const uint64_t offset = at.offset + layout.add(name, bytes.size());
+    plan_.literals.push_back({.file = at.file, .file_offset = offset, .bytes = std::move(bytes)});
+  };
+  literal("data.pkl", std::move(pickle));
+  literal("byteorder", std::move(byteorder));
+  for (size_t n = 0; n < storages.size(); ++n) {
+    const BlobItem::Storage& s = *storages[n].of;
+    crcs.push_back(s.has_crc ? s.crc : 0);
+    const uint64_t offset = at.offset + layout.add("data/" + (renumber ? std::to_string(n) : s.key), s.bytes);
+    plan_.copies.push_back({.item = storages[n].item,
+                            .packed = s.packed,
+                            .from_decoded = storages[n].from_decoded,
+                            .source_offset = s.payload,
+                            .bytes = s.bytes,
+                            .file = at.file,
+                            .file_offset = offset});
+    add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.verify && s.has_crc});
+  }
+  literal("version", std::string(kArchiveVersion));
+  layout.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
+    plan_.literals.push_back({.file = at.file, .file_offset = at.offset + offset, .bytes = std::string(as_text(bytes))});
+  });
+  return layout.total_bytes();
+}
+
+// The rules that determine which rank gets which box of a tensor; the first that matches a key counts.
 class PlacementRules {
  public:
   PlacementRules(const DcpLayoutOptions& options, const std::vector<Entry>& entries)
@@ -36,7 +176,7 @@ class PlacementRules {
     }
   }
 
-  // False: no rule is for this key.
+  // Returns false if no rule matches this key.
   bool place(std::string_view key, Dims dims, RankBoxes& boxes) {
     const auto exact = exact_.find(key);
     size_t index = exact == exact_.end() ? options_.rules.size() : exact->second;
@@ -54,7 +194,8 @@ class PlacementRules {
     return true;
   }
 
-  // Throws placement_no_dim: a glob that places matrices meets vectors and scalars, too, but one that fits nothing is a mistake.
+  // Throws placement_no_dim for a glob whose placements fit no tensor. A glob meant for matrices may also match vectors and scalars, but
+  // one that fits nothing is a mistake.
   void finish(const std::string& path, DcpNotes& notes) {
     for (size_t r = 0; r < options_.rules.size(); ++r)
       if (!used_[r]) notes.unmatched_placements.push_back(options_.rules[r].glob);
@@ -75,9 +216,9 @@ class PlacementRules {
 
  private:
   const DcpLayoutOptions& options_;
-  std::vector<std::string> meant_;                      // by rule: what its glob means
+  std::vector<std::string> meant_;                      // by rule: the pattern that its glob stands for
   std::vector<bool> used_, fits_;                       // by rule; fits: some tensor has all dims that it splits
-  std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that have not
+  std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that lack one
   std::unordered_map<std::string_view, size_t> exact_;  // a file may have one for each of 10^4 tensors
   std::vector<size_t> globs_;
 };
@@ -90,7 +231,8 @@ void check_names(const Catalog& catalog, const std::vector<Entry>& entries) {
            std::string(e.key));
 }
 
-// Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.
+// Whether the tensor is anything but one chunk that is all of it. Empty chunks count: FSDP2 leaves one if a parameter has fewer rows than
+// there are ranks.
 bool is_sharded(const SourceFacts& source, const Tensor& t) {
   const Catalog& catalog = source.catalog;
   if (source.resolved.views.any()) return source.resolved.views.sharded[static_cast<size_t>(&t - catalog.tensors.data())];
@@ -155,7 +297,7 @@ class DcpLayout {
         notes.attributes_left_out.push_back({a.name, a.not_plain.empty() ? "it describes the save that made the source" : a.not_plain});
   }
 
-  // Vectors that grow by doubling would be there twice: 2.5 million regions are 160 MB.
+  // Vectors that grow by doubling would exist twice: 2.5 million regions take 160 MB.
   void reserve() {
     uint64_t regions = 0, numbers = 0;
     for (const Entry& e : entries_) {
@@ -181,7 +323,7 @@ class DcpLayout {
 
   void tensor(size_t e, const Tensor& t) {
     const bool quantized = facts_of(t.dtype).kind == DTypeKind::kQuantized;
-    if (quantized || is_opaque({catalog_, resolved_}, entries_[e].tensor())) {  // no plain tensor: its items are copied as they are
+    if (quantized || is_opaque({catalog_, resolved_}, entries_[e].tensor())) {  // not a plain tensor: its items are copied unchanged
       std::string text = quantized
                              ? "quantized: dcp.load gives it the scale of the tensor that it loads into, torch.load of its item its own"
                              : "of a subclass: dcp.load takes it only if the program allows the class";
@@ -224,7 +366,7 @@ class DcpLayout {
     return true;
   }
 
-  // The source's boxes, and in each file its order of them.
+  // Takes the source's boxes, in the source's order in each file.
   void by_source(const Tensor& t) {
     take_boxes(catalog_, t, t);
     const std::span<Region> regions = std::span(plan_.regions).subspan(plan_.tensors.back().first_region);
@@ -244,7 +386,7 @@ class DcpLayout {
     }
   }
 
-  // The boxes of `other` in `from`, on the ranks whose files hold them there.
+  // Takes the boxes of `other` in `from`, on the ranks whose files hold them there.
   void take_boxes(const Catalog& from, const Tensor& other, const Tensor& t) {
     for (uint32_t c = 0; c < other.chunk_count; ++c) {
       const BoxView box = from.box(other, c);
@@ -262,7 +404,7 @@ class DcpLayout {
     const bool split =
         t.rank > 0 && volume(dims) > 0 && options_.world_size > 1 && (is_sharded({catalog_, resolved_}, t) || !source_is_sharded_);
     if (!split) return region(t, add_whole_box(plan_, dims), min_filled());
-    // place_ranks() gives the same; this is 2.5 million regions' way.
+    // place_ranks() gives the same, but is too slow for 2.5 million regions.
     const int64_t each = (dims[0] + options_.world_size - 1) / options_.world_size;
     for (uint32_t rank = 0; rank < options_.world_size; ++rank) {
       const int64_t offset = std::min(dims[0], each * rank);
@@ -270,11 +412,11 @@ class DcpLayout {
       plan_.numbers[at] = offset;
       plan_.numbers[at + t.rank] = std::min(each, dims[0] - offset);
       region(t, at, rank);
-      if (offset == dims[0]) break;  // an empty one, which all further ranks would have too
+      if (offset == dims[0]) break;  // an empty chunk, which all further ranks would repeat
     }
   }
 
-  // Regions in the order of their offsets. Of boxes with the same offsets, which torch takes for the same, the least filled rank's.
+  // Adds regions in the order of their offsets. Boxes with the same offsets are one box to torch; the least filled rank writes it.
   void deal(const Tensor& t) {
     const size_t rank = t.rank;
     std::vector<uint32_t> order(boxes_.rank_of.size());
@@ -364,6 +506,63 @@ Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLa
   DcpLayout(source, selection, options, plan).run();
   cut_into_units(plan, source, options.units);
   return plan;
+}
+
+namespace {
+
+// The N in `rank_N` or `dp_rank_N`.
+std::optional<uint64_t> rank_in(std::string_view component) {
+  const size_t digits = component.find_last_not_of("0123456789") + 1;
+  const std::string_view name = component.substr(0, digits), number = component.substr(digits);
+  const bool is_rank = name == "rank_" || name.ends_with("_rank_");
+  uint64_t rank = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
+  return is_rank && !number.empty() && error == std::errc{} ? std::optional(rank) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<RankBound> rank_bound_entries(const Selection& selection) {
+  std::vector<RankBound> found;
+  std::unordered_map<std::string, size_t> numbers;  // by stem
+  for (const Entry& e : selection.entries) {
+    if (!e.is_blob()) continue;
+    const std::string_view key = e.key;
+    for (size_t begin = 0; begin < key.size();) {
+      const size_t end = std::min(key.find('.', begin), key.size());
+      const std::string_view component = key.substr(begin, end - begin);
+      if (const std::optional<uint64_t> rank = rank_in(component)) {
+        const std::string stem(key.substr(0, begin + component.find_last_not_of("0123456789") + 1));
+        const auto [group, fresh] = numbers.try_emplace(stem, found.size());
+        if (fresh) found.push_back({.stem = stem, .exclude = (begin > 0 ? std::string(key.substr(0, begin)) : stem) + "*", .ranks = {}});
+        found[group->second].ranks.push_back(*rank);
+        break;
+      }
+      begin = end + 1;
+    }
+  }
+  for (RankBound& group : found) {
+    std::ranges::sort(group.ranks);
+    group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()),
+                      group.ranks.end());  // clang 14 cannot compile std::ranges' version
+  }
+  return found;
+}
+
+TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const TorchTarget& target) {
+  TorchNeeded needed{.version = target.version, .raised_by = {}};
+  std::set<DType> met;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob() || !met.insert(e.dtype).second) continue;
+    const DTypeFacts& dtype = facts_of(e.dtype);
+    if (dtype.since_torch <= target.version) continue;
+    if (target.requested)
+      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(dtype.name),
+           "torch " + torch_release(dtype.since_torch) + " or later");
+    needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
+    needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + torch_release(dtype.since_torch)});
+  }
+  return needed;
 }
 
 }  // namespace dcp

@@ -7,9 +7,9 @@
 
 #include "base/checked.h"
 #include "catalog/data_files.h"
+#include "plan/dcp_layout.h"
 #include "plan/flat_entries.h"
 #include "plan/plan_metadata.h"
-#include "plan/torch_needed.h"
 
 namespace dcp {
 namespace {
@@ -44,7 +44,7 @@ void check(const Catalog& catalog, const Selection& selection, const FlatEntries
         refuse(catalog, catalog.key(e.ref), e.is_blob(), "a tensor of a safetensors file, which has its name in the file");
 }
 
-// Items stay compressed, which older torch does not know.
+// Items stay compressed, which older releases of torch cannot read.
 void need_transforms(const Catalog& catalog, const Selection& selection, const TorchTarget& target, TorchNeeded& torch) {
   constexpr unsigned kSince = 207;
   if (torch.version >= kSince) return;
@@ -58,7 +58,7 @@ void need_transforms(const Catalog& catalog, const Selection& selection, const T
     }
 }
 
-// Files of the output: names without folders, each once.
+// Makes names for the output's files: without folders, and distinct.
 class FileNames {
  public:
   explicit FileNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
@@ -68,7 +68,7 @@ class FileNames {
     while (!taken_.insert(text).second) text.insert(0, "_");
     return text;
   }
-  // `__3_0.distcp` becomes `__3_1.distcp`: still a file of rank 3.
+  // `__3_0.distcp` becomes `__3_1.distcp`: it is still a file of rank 3.
   std::string next(std::string_view name) {
     std::string stem(name.substr(0, name.rfind('.')));
     std::ranges::replace(stem, '/', '_');
@@ -103,7 +103,7 @@ EditedPlan begin_plan(const Catalog& catalog, const Selection& selection, const 
   return edited;
 }
 
-// By file of the catalog what of it is needed: offset -> bytes.
+// The ranges needed of each file of the catalog: offset -> bytes.
 using Needed = std::vector<std::map<uint64_t, uint64_t>>;
 Needed needed_of(const Catalog& catalog, const Selection& selection) {
   Needed needed(catalog.files.size());
@@ -122,7 +122,7 @@ uint64_t bytes_of_all(const std::map<uint64_t, uint64_t>& ranges) {
   return bytes;
 }
 
-// Where each key's items lie: `place` says it of an item.
+// Records where each key's items lie: `place` gives the place of an item.
 template <class PlaceOf>
 void place_keys(const Catalog& catalog, const Selection& selection, EditedPlan& edited, PlaceOf place) {
   DcpKeys& keys = *edited.plan.keys;

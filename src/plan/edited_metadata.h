@@ -1,4 +1,4 @@
-// Plans that move no tensor: new metadata for items that stay as they are, byte for byte.
+// Plans that move no tensor: new metadata for items that do not change by a byte.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct EditedFile {
 struct EditedPlan {
   Plan plan;                      // files without `.metadata`, and its keys
   std::vector<EditedFile> files;  // of plan.files
-  uint64_t unreferenced = 0;      // bytes in them that no key needs any more
+  uint64_t unreferenced = 0;      // bytes in them that no key uses any more
 };
 
 // The selected keys under their names, in the files that hold them. Throws keys_collide, dtype_needs_torch; metadata_not_enough if items
@@ -35,7 +35,7 @@ EditedPlan plan_edit(const Catalog& catalog, const Selection& selection, const T
 EditedPlan plan_compaction(const Catalog& catalog, const Selection& selection, const TorchTarget& torch,
                            const std::vector<std::string>& taken);
 
-// The size of its `.metadata`, and its bytes.
+// The size of the plan's `.metadata`.
 uint64_t metadata_bytes(const EditedPlan& edited, const Catalog& catalog);
 
 }  // namespace dcp

@@ -6,13 +6,18 @@
 #include <set>
 #include <unordered_map>
 
-#include "base/quantity.h"
 #include "base/text.h"
 
 namespace dcp {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view trimmed(std::string_view s) {
+  const size_t first = s.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return s.substr(first, s.find_last_not_of(kBlanks) + 1 - first);
+}
 
 // "2, 3": the inside of a shape's brackets.
 std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
@@ -65,7 +70,7 @@ std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& se
   for (const Entry& e : selection.entries) {
     if (e.is_blob() || left_out.contains(catalog.key(e.ref))) continue;
     const Dims shape = output_shape(plan, catalog, e.tensor());
-    const auto it = written.find(e.tensor());  // an opaque tensor is copied as it is
+    const auto it = written.find(e.tensor());  // an opaque tensor is copied unchanged
     const std::string_view dtype =
         it != written.end() ? facts_of(it->second).name : catalog.strings[catalog.tensors[e.tensor()].dtype_name];
     all.push_back({.key = escaped(e.key), .dtype = std::string(dtype), .shape = {shape.begin(), shape.end()}});

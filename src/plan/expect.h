@@ -1,4 +1,4 @@
-// What an output holds, key by key, and how it differs from what is expected.
+// The tensors of an output, key by key, and their differences from those expected.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Signature {
   std::vector<int64_t> shape;
 };
 
-// Of what a plan writes, under the final names; of all tensors of a checkpoint.
+// The signatures of the tensors that a plan writes, under their final names; or of all tensors of a checkpoint.
 std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& selection, const Plan& plan);
 std::vector<Signature> signatures_of(const Catalog& catalog);
 
@@ -36,7 +36,7 @@ struct Difference {
   std::string expected;  // "" for kUnexpected
 };
 
-// Sorted by kind, then by key. Dtypes count only if asked for.
+// Sorted by kind, then by key. Dtypes are compared only on request.
 enum class CompareDtypes : uint8_t { kNo, kYes };
 std::vector<Difference> differences(std::vector<Signature> got, std::vector<Signature> expected, CompareDtypes dtypes);
 

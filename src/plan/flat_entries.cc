@@ -5,7 +5,7 @@ namespace {
 
 using Kind = Tree::Node::Kind;
 
-// By node: whether a tensor lies at it or below it. Children have higher numbers than their parents.
+// For each node, whether a tensor lies at it or below it. Children have higher numbers than their parents.
 std::vector<bool> nodes_with_tensors(const Tree& tree, const Selection& selection) {
   std::vector<bool> with(tree.size());
   for (uint32_t n = static_cast<uint32_t>(tree.size()); n-- > 0;) {

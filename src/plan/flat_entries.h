@@ -1,6 +1,6 @@
-// How torch up to 2.3 flattens: a dict or list with no tensor anywhere below it is "terminal", a single byte item, where later releases
-// save each of its leaves. A 2.3 trainer looks for that one item only. Source: torch/distributed/checkpoint/_traverse.py of 2.3 and 2.4,
-// _is_terminal.
+// How torch up to 2.3 flattens: a dict or list with no tensor anywhere below it is "terminal", and saved as a single byte item, while later
+// releases save each of its leaves. A trainer on 2.3 looks for that one item only. Source: torch/distributed/checkpoint/_traverse.py of 2.3
+// and 2.4, _is_terminal.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@ struct FlatEntries {
   FlatEntries(FlatEntries&&) = default;  // entries view `keys`
 };
 
-// One entry per leaf, as torch 2.4 and later.
+// One entry per leaf, as in torch 2.4 and later.
 FlatEntries flat_leaves(const Selection& selection);
 // Throws what Tree throws.
 FlatEntries flat_terminal(const Catalog& catalog, const Selection& selection, const Limits& limits);

@@ -1,4 +1,4 @@
-// Layouts of output formats: a selection of a catalog becomes a Plan whose every byte has its place.
+// Layouts of output formats: a selection of a catalog becomes a Plan in which every byte has its place.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct LayoutOptions {
   bool shards_of_source = false;  // safetensors: a folder with a shard for each file of the source that a tensor begins in
 };
 
-// One torch.save archive: the nesting of the keys' paths, every tensor a storage of its own, byte items and opaque tensors spliced in
+// One torch.save archive, nested by the keys' paths. Every tensor gets its own storage; byte items and opaque tensors are spliced in at
 // their places. Throws keys_collide, path_conflict, opaque_sharded, mcore_shape, cast_opaque, and what splicing throws.
 Plan plan_torch(const SourceFacts& source, const Selection& selection, const LayoutOptions& options);
 
@@ -37,17 +37,20 @@ Plan plan_safetensors(const SourceFacts& source, const Selection& selection, con
 // One file per entry of the selection, all of them plain tensors: a .npy file, or the elements alone. Throws cast_opaque.
 enum class ArrayForm : uint8_t { kNpy, kRaw };
 Plan plan_arrays(const SourceFacts& source, const Selection& selection, ArrayForm form, const UnitOptions& units);
+// One .npz file: an archive with a .npy file for each tensor of the selection, under its key; objects are left out. Throws cast_opaque,
+// keys_collide.
+Plan plan_npz(const SourceFacts& source, const Selection& selection, const UnitOptions& units);
 
-// Adds a record that lies in the last of plan.copies.
+// Adds the check of a record that lies in the last of plan.copies.
 void add_check(Plan& plan, const CopyCheck& check);
 // Adds the box of a whole tensor to plan.numbers.
 uint64_t add_whole_box(Plan& plan, Dims dims);
 
 // Whether some item of the tensor is not plain: quantized, or of a subclass.
 bool is_opaque(const SourceFacts& source, TensorId id);
-// Throws cast_opaque if it is: it has no elements that stand for themselves.
+// Throws cast_opaque for an opaque tensor: its elements alone have no meaning.
 void refuse_opaque(const SourceFacts& source, TensorId id);
-// Throws cast_opaque if such a tensor would be cast.
+// Throws cast_opaque if the selection casts an opaque tensor.
 void refuse_opaque_casts(const SourceFacts& source, const Selection& selection);
 
 }  // namespace dcp

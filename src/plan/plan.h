@@ -1,6 +1,6 @@
 // The plan: output files with their final sizes, where every payload goes, and the units of work. A value: a pure function of catalog,
 // resolved facts and options that refers to nothing outside itself. Nothing is read to make it, a dry run prints it, and what is printed
-// is what is run. Ranks compare their plans by a digest of all members (plan_digest.h).
+// is what is run. Ranks compare their plans by a digest of all members.
 //
 // Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it gets to it.
 #pragma once
@@ -45,7 +45,7 @@ struct Literal {
 };
 DCP_MEMBERS(Literal, file, file_offset, bytes);
 
-// Bytes copied as they are: storages of byte items and of opaque tensors, or such an item whole.
+// Bytes copied unchanged: storages of byte items and of opaque tensors, or whole items of these.
 struct CopyRange {
   ItemId item = 0;
   uint64_t packed = 0;        // bytes of a deflated record in the file, which `bytes` are decoded from by one unit; else 0
@@ -71,10 +71,10 @@ struct CopyCheck {
 };
 DCP_MEMBERS(CopyCheck, at, bytes, crc, has_crc);
 
-// How the CRC of a chunk's source record gets checked.
+// How the CRC of a chunk's source record is checked.
 enum class CrcCheck : uint8_t {
   kFromUnits,     // the units read each byte of the record exactly once
-  kSeparatePass,  // with strides, or a storage larger than its tensor: a separate pass over the record
+  kSeparatePass,  // in a separate pass over the record: it has strides, or is larger than its tensor
   kUnchecked,     // the writer computed none, or checking is switched off
 };
 
@@ -112,7 +112,7 @@ inline constexpr uint64_t kPassBytes = 4 << 20;
 inline constexpr uint64_t kCheckBytes = 256 << 10;  // one read of kCheck: small enough to be summed from the cache
 inline constexpr uint64_t kViewPart = 512 << 10;    // one read of a derived tensor's view, for the same reason
 
-// What the payload of an output archive's record is, for its CRC.
+// The source of the CRC of a record in an output archive: the record's payload.
 struct ArchivePayload {
   enum class Kind : uint8_t { kLiteral, kRegion, kCopy };
   Kind kind = Kind::kLiteral;
@@ -127,14 +127,14 @@ enum class Generated : uint8_t { kNo, kDcpMetadata };
 struct OutputFile {
   std::string name;  // inside the output folder; "" where the output is one file
   uint64_t bytes = 0;
-  Generated generated = Generated::kNo;       // if so, the file holds nothing else and is written last
+  Generated generated = Generated::kNo;       // if set, the file holds nothing else and is written last
   std::optional<TorchArchiveLayout> archive;  // if present, everything but payloads is written last, when CRCs are known
   std::vector<ArchivePayload> payloads;       // by record of the archive
   bool operator==(const OutputFile&) const = default;
 };
 DCP_MEMBERS(OutputFile, name, bytes, generated, archive, payloads);
 
-// A fact for the report: a key, and what about it.
+// A fact about a key, for the report.
 struct KeyNote {
   std::string key;
   std::string text;
@@ -142,7 +142,7 @@ struct KeyNote {
 };
 DCP_MEMBERS(KeyNote, key, text);
 
-// Python objects that each rank wrote under a name of its own, such as dataloader.dp_rank_3 (rank_bound.h).
+// Python objects that each rank wrote under a name of its own, such as dataloader.dp_rank_3 (dcp_layout.h).
 struct RankBound {
   std::string stem;             // the keys up to the number: "dataloader.dp_rank_"
   std::string exclude;          // a glob of those and what stands beside them: "dataloader.*"
@@ -151,8 +151,8 @@ struct RankBound {
 };
 DCP_MEMBERS(RankBound, stem, exclude, ranks);
 
-// List positions that no key fills: None is written there, as torch's format_utils does. They held an empty dict, which dcp.save drops, or
-// a key that was left out.
+// List positions that no key fills. None is written there, as by torch's format_utils. They held an empty dict, which dcp.save drops, or a
+// key that was left out.
 struct ListHoles {
   uint64_t count = 0;
   std::string example;  // its path
@@ -160,7 +160,7 @@ struct ListHoles {
 };
 DCP_MEMBERS(ListHoles, count, example);
 
-// What users of a DCP folder should know beside its bytes.
+// What users of a DCP folder should know about it.
 struct DcpNotes {
   uint32_t world_size = 0;
   unsigned for_torch = 0;                         // the oldest release that it is written for: major * 100 + minor
@@ -169,7 +169,7 @@ struct DcpNotes {
   std::vector<KeyNote> attributes_left_out;       // attributes of the source's metadata
   std::vector<KeyNote> default_layout;            // tensors missing from the checkpoint whose layout is reused; they use the default layout
   std::vector<KeyNote> kept_as_is;                // tensors that are not plain: their chunks are copied, whatever layout was asked for
-  std::vector<std::string> unmatched_placements;  // globs that matched no tensor
+  std::vector<std::string> unmatched_placements;  // globs that match no tensor
   std::vector<KeyNote> replicated;                // tensors without the dim that the glob in `text` splits: replicated instead
   std::vector<RankBound> rank_bound;
   bool operator==(const DcpNotes&) const = default;
@@ -216,7 +216,7 @@ struct DcpAttribute {
 };
 DCP_MEMBERS(DcpAttribute, name, value, entries, is_dict);
 
-// What the `.metadata` of a DCP folder says beside places and shapes (plan_metadata.h).
+// What the `.metadata` of a DCP folder says beyond places and shapes (plan_metadata.h).
 struct DcpKeys {
   std::vector<DcpKey> keys;  // in its order
   bool has_paths = false;
@@ -275,7 +275,7 @@ struct Plan {
   }
   uint64_t payload_bytes(const Region& r) const { return volume(box(r).sizes) * bytes_of(r.dtype); }
   ItemId sum_of(ItemId item) const { return summed_at.empty() ? item : summed_at[item]; }
-  // Whether it is the part of a record that units do not see while they sum the rest: it goes into the same sum.
+  // Whether it is the part of a record that units do not see while they sum the others. It is added to the same sum.
   bool is_rest(const ItemRecord& r) const { return !summed_at.empty() && r.is_data && checks[r.item] == CrcCheck::kFromUnits; }
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.
@@ -299,5 +299,10 @@ class UnitBox {
   Numbers offsets_, sizes_;
   size_t rank_;
 };
+
+// One number for a plan, computed from all its members, to compare the plans of different ranks.
+
+// It is the same for equal plans within one build.
+uint64_t digest_of(const Plan& plan);
 
 }  // namespace dcp

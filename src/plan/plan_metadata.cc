@@ -10,7 +10,7 @@
 namespace dcp {
 namespace {
 
-// The regions of a tensor as torch lists its chunks: rank by rank, each rank's in the order in which it wrote them.
+// The regions of a tensor in the order in which torch lists chunks: rank by rank, and each rank's as it wrote them.
 std::vector<const Region*> by_place(const Plan& plan, const PlanTensor& p) {
   std::vector<const Region*> regions;
   for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) regions.push_back(&plan.regions[r]);
@@ -95,14 +95,14 @@ void write_items(const Plan& plan, const Catalog& catalog, ItemsAre items, DcpMe
   }
 }
 
-// A save of torch's without flattening has no planner data, nor has what is made of it, unless the choice of names has put its keys under a
-// root. Safetensors files have none either, but what is made of them is a flat state dict, whose keys torch's planner names as they are.
+// A save without flattening has no planner data, and neither has an output made from it, unless renaming has put its keys under a root.
+// Safetensors files have none either, but an output made from them is a flat state dict, whose keys torch's planner keeps.
 bool has_paths(const Catalog& catalog, const FlatEntries& flat) {
   const bool is_flat = catalog.traits().tensors_only;
   return catalog.has_planner_data || is_flat || std::ranges::any_of(flat.entries, [](const Entry& e) { return e.count > 1; });
 }
 
-// Attributes of the source's metadata that are plain data. In those that say something about keys, keys have their names in the output.
+// Attributes of the source's metadata that are plain data. Keys in them get their names in the output.
 std::vector<DcpAttribute> kept_attributes(const Catalog& catalog, const FlatEntries& flat) {
   std::vector<DcpAttribute> kept;
   std::unordered_map<std::string_view, std::string_view> names;  // in the source -> in the output; "": left out

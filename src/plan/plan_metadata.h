@@ -1,4 +1,4 @@
-// The `.metadata` of a DCP folder, written from its plan and never held.
+// The `.metadata` of a DCP folder, which is written from its plan and never held in memory.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ DcpKeys name_keys(const Catalog& catalog, const Selection& selection, const Flat
 
 // How copied items are stored: plain, or under the source's transforms.
 enum class ItemsAre : uint8_t { kPlain, kAsStored };
-// Writes plan.keys. `catalog`: that of the plan.
+// Writes plan.keys. `catalog` is the plan's.
 void write_plan_metadata(const Plan& plan, const Catalog& catalog, const std::function<void(std::string_view)>& sink,
                          ItemsAre items = ItemsAre::kPlain);
 

@@ -2,11 +2,14 @@
 // None, as torch's format_utils does). Paths are never split on dots.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/limits.h"
+#include "pickle/writer.h"
+#include "plan/plan.h"
 #include "select/select.h"
 
 namespace dcp {
@@ -28,5 +31,12 @@ class Tree {
   std::vector<Node> nodes_;
   std::unordered_map<PathStep, uint32_t, PathStepHash> index_;
 };
+
+// Writes the containers of a tree as pickle opcodes.
+
+// Appends the dict or list at `node`; `leaf` appends the value of each leaf, given the entry's number. Adds to `holes` the positions that
+// it filled with None.
+void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t entry)>& leaf,
+                     ListHoles& holes);
 
 }  // namespace dcp

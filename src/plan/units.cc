@@ -1,20 +1,132 @@
 #include "plan/units.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "catalog/box.h"
 #include "kernels/kernels.h"
 #include "plan/record_cover.h"
-#include "plan/unit_steps.h"
-#include "plan/view_checks.h"
 
 namespace dcp {
 namespace {
 
-// Looks at the chunks and regions of a tensor, before it is cut; also decides how each chunk's CRC is checked.
+// The size of a tensor's units on each dim.
+
+// Properties of a tensor's source chunks and target regions that decide how it is cut.
+struct CutShape {
+  uint64_t element = 1;  // bytes, the maximum over the stored, the metadata's and the output dtype
+  bool transformed = false;
+  bool strided = false;    // a chunk is not row-major
+  bool converted = false;  // a stored dtype is not the metadata's
+  bool cast = false;       // the output's dtype is not
+  uint64_t growth = 1;     // max bytes per stored byte after conversion
+  uint64_t recast = 1;     // max output bytes per byte of the metadata's dtype
+  uint64_t collected = 0;  // bytes of the largest streamed record that must be held as a whole because its strides are not row-major
+  int fastest = -1;        // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
+  bool items = false;      // its regions are items
+  uint64_t written = 0;    // bytes of its regions, or of their items
+  // Extents on each dim of boxes with elements.
+  std::vector<int64_t> min_chunk, min_region, max_region;
+};
+
+// The steps of a tensor's grid of units along each dim. Its arguments must outlive it.
+class UnitSteps {
+ public:
+  UnitSteps(Dims dims, const CutShape& shape, const UnitOptions& options) : dims_(dims), shape_(shape), options_(options) {}
+
+  // The steps of a band. If the runs of a band would be short on either side (columns over many ranks, a column-major chunk), those of a
+  // block: two dims ranged.
+  std::vector<int64_t> steps() const;
+
+  // --- used separately for derived tensors
+  // A unit that is a band: leading dims fixed, one dim ranged, the rest full.
+  // Returns the ranged dim; if all are full, the number of dims.
+  size_t band(std::vector<int64_t>& steps) const;
+  // If `step` indices of `dim` give short runs in the boxes of one side, whose smallest extents are `min`, returns the first dim after
+  // `dim` on which these boxes are partial. Otherwise returns the number of dims.
+  size_t short_runs(const std::vector<int64_t>& min, size_t dim, int64_t step) const;
+  // `rows` ranges along the source's direction, `columns` along the output's: columns long enough for a good write, the rest of the unit in
+  // rows.
+  std::vector<int64_t> block(size_t rows, size_t columns, uint64_t unit_bytes) const;
+  // The step of dim `d`, rounded to a multiple of `inner` unless the unit would be too large.
+  int64_t in_whole(const std::vector<int64_t>& steps, size_t d, int64_t inner) const;
+
+ private:
+  const Dims dims_;
+  const CutShape& shape_;
+  const UnitOptions& options_;
+};
+
+std::vector<int64_t> UnitSteps::steps() const {
+  std::vector<int64_t> steps;
+  const size_t dim = band(steps);
+  // A tensor that is one unit has more than half a unit: smaller ones go into batches.
+  if (dim == dims_.size()) return steps;
+  if (shape_.fastest >= 0) return block(static_cast<size_t>(shape_.fastest), dims_.size() - 1, 4 * options_.unit_bytes);
+  const size_t cut = std::min(short_runs(shape_.min_chunk, dim, steps[dim]), short_runs(shape_.min_region, dim, steps[dim]));
+  if (cut < dims_.size()) return block(dim, cut, options_.unit_bytes);
+  // Regions that fit into a unit are not cut: an item that lies within one unit takes one write.
+  const int64_t region = shape_.max_region[dim];
+  if (region > 0 && region <= steps[dim]) steps[dim] -= steps[dim] % region;
+  return steps;
+}
+
+size_t UnitSteps::band(std::vector<int64_t>& steps) const {
+  steps.assign(dims_.size(), 1);
+  uint64_t row = shape_.element;  // bytes of one index of `dim`, all later dims full
+  size_t dim = dims_.size();
+  while (dim > 0 && row * static_cast<uint64_t>(dims_[dim - 1]) <= options_.unit_bytes) {
+    --dim;
+    row *= static_cast<uint64_t>(dims_[dim]);
+    steps[dim] = dims_[dim];
+  }
+  if (dim == 0) return dims_.size();
+  --dim;
+  steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims_[dim]);
+  return dim;
+}
+
+size_t UnitSteps::short_runs(const std::vector<int64_t>& min, size_t dim, int64_t step) const {
+  uint64_t run = shape_.element * static_cast<uint64_t>(step);
+  size_t cut = dims_.size();
+  for (size_t d = dims_.size(); d-- > dim + 1;) {
+    run *= static_cast<uint64_t>(std::max<int64_t>(min[d], 1));
+    if (min[d] < dims_[d]) cut = d;
+  }
+  return run >= options_.min_run ? dims_.size() : cut;
+}
+
+std::vector<int64_t> UnitSteps::block(size_t rows, size_t columns, uint64_t unit_bytes) const {
+  std::vector<int64_t> steps(dims_.size(), 1);
+  uint64_t column = shape_.element;
+  for (size_t d = columns + 1; d < dims_.size(); ++d) {
+    steps[d] = dims_[d];
+    column *= static_cast<uint64_t>(dims_[d]);
+  }
+  const auto fit = [](uint64_t bytes, uint64_t each, int64_t max) {
+    return std::clamp<int64_t>(static_cast<int64_t>(bytes / std::max<uint64_t>(each, 1)), 1, max);
+  };
+  steps[columns] = fit(std::max(options_.min_run, column), column, dims_[columns]);
+  steps[rows] = fit(unit_bytes, column * static_cast<uint64_t>(steps[columns]), dims_[rows]);
+  return steps;
+}
+
+int64_t UnitSteps::in_whole(const std::vector<int64_t>& steps, size_t d, int64_t inner) const {
+  if (steps[d] == dims_[d]) return steps[d];
+  if (steps[d] > inner) return steps[d] - steps[d] % inner;
+  uint64_t unit = shape_.element;
+  for (size_t other = 0; other < dims_.size(); ++other)
+    if (other != d) unit *= static_cast<uint64_t>(steps[other]);
+  inner = std::min(inner, dims_[d]);
+  return unit * static_cast<uint64_t>(inner) <= options_.plane_bytes ? inner : steps[d];
+}
+
+// Examines the chunks and regions of a tensor before it is cut, and decides how each chunk's CRC is checked.
 class Look {
  public:
   Look(Plan& plan, const SourceFacts& source, bool verify)
@@ -76,7 +188,7 @@ class Look {
     }
   }
 
-  // dcp.load gives the metadata's dtype and converts silently; here it is reported.
+  // dcp.load converts to the metadata's dtype silently; dcpctl reports it.
   void note_conversion(const Tensor& t, ItemId item, DType stored) {
     const std::string from(facts_of(stored).name), to(facts_of(t.dtype).name);
     if (!convertible(stored, t.dtype)) fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), from, to);
@@ -140,7 +252,7 @@ class Cutter {
  private:
   static constexpr uint64_t kFrameBytes = 8 * 1024;  // of an item: 1 KiB, and 3 KiB of sizes and strides of 64 dims
   static uint64_t passes(uint64_t bytes) { return (bytes + kPassBytes - 1) / kPassBytes; }
-  // What a worker's buffers hold at once, and what decoding takes beside them. They grow and stay, so each counts with its largest use.
+  // The sizes of a worker's buffers, and of what decoding takes in addition. Buffers never shrink, so each counts with its largest use.
   struct Buffers {
     uint64_t assembled = 0, source = 0, converted = 0, cast = 0, packed = 0, dense = 0, item = 0, gathered = 0, decoder = 0;
   };
@@ -231,7 +343,7 @@ class Cutter {
     need(buffers(box, s));
   }
 
-  // Its chunks go with others of the same records.
+  // Its chunks are scattered together with others of the same records.
   void scattered(uint32_t index, const Tensor& t, const CutShape& s) {
     end_batch();
     views_.add_decoded(t);
@@ -240,7 +352,7 @@ class Cutter {
     need({.assembled = part, .cast = s.cast ? box : 0, .packed = box, .item = s.items ? box + kFrameBytes : 0, .decoder = kPassBytes});
   }
 
-  // What one decoding serves lies together then.
+  // Sorts chunks so that those served by one decoding are together.
   void scatter_records() {
     std::vector<Scattered>& all = plan_.scattered;
     const auto item_of = [&](const Scattered& s) { return catalog_.item_of(tensor_of(s), s.chunk); };
@@ -265,10 +377,10 @@ class Cutter {
       if (catalog_.items[item].file != kNone) plan_.bytes_to_read += source_of({catalog_, resolved_}, item).length;
     }
   }
-  uint64_t held_at_once() const { return std::max<uint64_t>(options_.plane_bytes, 16); }  // an element at least
+  uint64_t held_at_once() const { return std::max<uint64_t>(options_.plane_bytes, 16); }  // at least one element
   const Tensor& tensor_of(const Scattered& s) const { return catalog_.tensors[plan_.tensors[s.tensor].id]; }
 
-  // Whether each element of the record is seen once, so that a part of the record has a part of the view.
+  // Whether each element of the record is seen once, so that a part of the record fills a part of the view.
   bool nests(const Scattered& s) const {
     uint64_t first = 0;
     bool once = false;
@@ -277,7 +389,8 @@ class Cutter {
     return once;
   }
 
-  // A span of a strided source may hold more than what is used of it: 64 KiB, or, but for derived tensors, four times as much (exec/pieces.h).
+  // A span of a strided source may hold more than the bytes used: up to 64 KiB or, except for derived tensors, four times as much
+  // (exec/pieces.h).
   Buffers buffers(uint64_t box, const CutShape& s) const {
     const uint64_t wide = is_derived() ? std::min(box, kViewPart) : 4 * box;
     const uint64_t span = s.strided ? std::max<uint64_t>(wide, 64 * 1024) : box;
@@ -293,8 +406,9 @@ class Cutter {
   // --- derived tensors
   bool is_derived() const { return resolved_.views.any(); }
 
-  // As UnitSteps::steps(), but that what a unit ranges over holds whole inner axes of the views, so that their order is its own matter (a head, whose
-  // rotary pairs become halves); and, where elements cross, all dims from the one on that is fastest in the source.
+  // Like UnitSteps::steps(), with two differences. A unit ranges over whole inner axes of the views, so that reordering them stays inside
+  // the unit (a head, whose rotary pairs become halves). And where elements cross, it ranges over all dims from the one that is fastest in
+  // the source.
   std::vector<int64_t> derived_steps(const Tensor& t, Dims dims, const CutShape& s) const {
     std::vector<int64_t> inner(dims.size(), 1), steps;
     std::vector<ViewAxis> axes;
@@ -326,7 +440,7 @@ class Cutter {
     return steps;
   }
 
-  // `written`: bytes of items, which may be larger than the tensor that they hold; all of a batch lie in memory before they are written.
+  // `written`: bytes of items, which may be larger than their tensors; all items of a batch are in memory before they are written.
   void batch(uint32_t index, uint64_t bytes, uint64_t written) {
     const bool full = batch_bytes_ + bytes > options_.unit_bytes || batch_written_ + written > 4 * options_.unit_bytes;
     if (batch_count_ > 0 && (full || batch_count_ == 1024)) end_batch();

@@ -11,7 +11,7 @@ struct UnitOptions {
   uint64_t unit_bytes = 1 << 20;    // target size of a unit, in output bytes
   uint64_t min_run = 4096;          // shortest run worth a read or write of its own
   uint64_t plane_bytes = 16 << 20;  // largest unit, if smaller ones read a derived tensor in short runs; window of a decoded record
-  uint64_t pass_gap = 64 << 10;     // passes read through gaps up to this size: cheaper than another read
+  uint64_t pass_gap = 64 << 10;     // passes read across gaps up to this size, which is cheaper than another read
   bool verify = true;               // check the CRC of bytes read
 };
 

@@ -13,7 +13,7 @@
 namespace dcp {
 namespace {
 
-// A number that depends on a record's place only, evenly spread (splitmix64 over FNV-1a of the file's name).
+// An evenly distributed number that depends only on a record's place (splitmix64 over FNV-1a of the file's name).
 uint64_t lot_of(const Catalog& catalog, const ItemRecord& r) {
   const Item item = catalog.item_of(r);
   uint64_t hash = 0xCBF29CE484222325u;
@@ -26,9 +26,9 @@ uint64_t lot_of(const Catalog& catalog, const ItemRecord& r) {
 
 class Planner {
  public:
-  Planner(const SourceFacts& source, const VerifyScope& options)
+  Planner(const SourceFacts& source, const VerifyPlanOptions& options)
       : catalog_(source.catalog), resolved_(source.resolved), options_(options), records_(source.resolved.records) {
-    // kNone + 1 is 0: the item that is used comes before other ranks' copies.
+    // kNone + 1 is 0: the used item comes before other ranks' copies.
     std::ranges::sort(records_, {}, [](const ItemRecord& r) { return std::tuple(r.item, r.duplicate + 1, r.offset); });
     taken_.resize(records_.size(), false);
   }
@@ -43,7 +43,7 @@ class Planner {
   }
 
  private:
-  // dcp.load converts silently.
+  // Reports stored dtypes that dcp.load would convert silently.
   void stored_dtypes(const Tensor& t) {
     for (uint32_t c = 0; t.dtype_known && c < t.chunk_count; ++c) {
       const ItemId item = catalog_.item_of(t, c);
@@ -109,14 +109,14 @@ class Planner {
     return true;
   }
 
-  // The tensor's own units, or a pass that cut_into_units adds, check this one.
+  // Marks the record of a storage that the tensor's own units check, or a pass that cut_into_units adds.
   void take_storage(ItemId item) {
     const auto [first, end] = records_of(item);
     for (size_t i = first; i < end; ++i)
       if (records_[i].offset == resolved_.items[item].record) taken_[i] = true;
   }
 
-  // Of a kind whose objects have bytes of their own.
+  // Objects have bytes of their own only in checkpoints with metadata.
   bool object(const std::vector<ItemId>& items) {
     if (!catalog_.traits().has_metadata) return false;
     uint64_t bytes = 0;
@@ -147,7 +147,7 @@ class Planner {
     return true;
   }
 
-  // Records that are read for their CRC alone.
+  // Adds records that are read only for their CRC.
   void rest() {
     std::vector<ItemRecord> data;
     for (size_t i = 0; i < records_.size(); ++i) {
@@ -162,7 +162,7 @@ class Planner {
     out_.plan.records.insert(out_.plan.records.end(), data.begin(), data.end());
   }
 
-  // Leaves a part of the records, by lot, that has at least the wanted share of the bytes.
+  // Keeps a pseudo-random part of the records that has at least the wanted share of the bytes.
   void sample(std::vector<ItemRecord>& data) {
     if (options_.data && options_.sample_percent >= 100) return;
     uint64_t all = 0, kept = 0;
@@ -180,7 +180,7 @@ class Planner {
 
   const Catalog& catalog_;
   const Resolved& resolved_;
-  const VerifyScope& options_;
+  const VerifyPlanOptions& options_;
   std::vector<ItemRecord> records_;     // by item, copies of other ranks after it
   std::vector<bool> taken_;             // of records_: checked on the way to a digest
   std::map<ItemId, uint32_t> file_of_;  // of byte items
@@ -189,6 +189,6 @@ class Planner {
 
 }  // namespace
 
-VerifyPlan plan_verify(const SourceFacts& source, const VerifyScope& options) { return Planner(source, options).run(); }
+VerifyPlan plan_verify(const SourceFacts& source, const VerifyPlanOptions& options) { return Planner(source, options).run(); }
 
 }  // namespace dcp

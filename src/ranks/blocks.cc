@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "base/working_names.h"
+#include "base/file_names.h"
 #include "exec/unit_walk.h"
 
 namespace dcp {
 namespace {
 
-// The stretches of the output that a unit's steps write, each region's from its first to its last byte: fn(file, begin, end).
+// Calls fn(file, begin, end) for the stretches of the output that a unit's steps write: in each region, from the first to the last byte.
 template <class Fn>
 struct Writes {
   const Plan& plan;
@@ -112,7 +112,7 @@ SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const s
   const auto is_as_shared = [&](size_t n, Handle file) { return shared[n + 1] == std::to_string(io.facts(file).id.inode); };
   if (shared.size() != 2 * (2 + bytes.size())) fail(ProblemId::internal, {}, "another number of files");
   OpenFile folder(io, io.open_folder(without_trailing_slashes(shared[0])));
-  // A file system that numbers its files anew on each host does so with this folder, which nobody has just made, too.
+  // If the file system assigns inode numbers for each host, the number of this folder, which existed before, differs as well.
   const bool same_numbers = io.write_capabilities(folder.get()).keeps_ids && is_as_shared(0, folder.get());
   if (!shared[2].empty()) {
     const std::optional<Handle> inside = io.open_folder(folder.get(), shared[2]);

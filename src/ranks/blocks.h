@@ -35,7 +35,7 @@ Dealing deal_by_blocks(const Plan& plan, const Catalog& catalog, const Blocks& b
 // Deals every unit to rank 0.
 Dealing deal_to_rank0(const Plan& plan, uint32_t world_size);
 
-// Lets through what lies in the blocks of one rank.
+// Passes on only bytes in the blocks of one rank.
 class ClippedSink : public Sink {
  public:
   ClippedSink(Sink& sink, const Blocks& blocks, uint32_t rank) : sink_(sink), blocks_(blocks), rank_(rank) {}
@@ -54,8 +54,8 @@ class ClippedSink : public Sink {
 // The files of rank 0's output, for writing by another rank: opened, never created, truncated, renamed or removed.
 class SharedFiles : public Sink {
  public:
-  // `shared`: FileSet::shared() of rank 0. Throws io_create if a file is missing, or is another one: by its size, and by its inode if the
-  // hosts see the same inodes.
+  // `shared`: FileSet::shared() of rank 0. Throws io_create if a file is missing, or is a different one: by its size, or by its inode if
+  // the hosts see the same inodes.
   SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync);
   void write(uint32_t file, uint64_t offset, Bytes bytes) override {
     write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep);

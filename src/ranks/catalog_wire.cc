@@ -20,7 +20,7 @@ bool are_flags(const Flag&... flags) {
   return ((std::bit_cast<uint8_t>(flags) <= 1) && ...);
 }
 
-// Whatever is used as an index, and what came as a struct and has values that no object may have.
+// Checks everything that is used as an index, and members of structs whose bytes could be values that their type does not allow.
 void check(const Catalog& c) {
   const auto is_text = [&](StringId s) { return s < c.strings.size(); };
   const auto is_item = [&](const Item& i) {
@@ -73,7 +73,7 @@ DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian)
 DCP_MEMBERS(ResolvedBlob, item, decoded);
 DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, views, findings, records, records_checked, records_without_crc);
 
-// Sizes and faults each rank sees for itself (FileVisibility).
+// Each rank determines sizes and faults for itself (FileVisibility).
 template <class Wire, class File>
   requires std::same_as<std::remove_const_t<File>, DataFile>
 void transfer(Wire& wire, File& file) {
@@ -82,11 +82,11 @@ void transfer(Wire& wire, File& file) {
   wire(raw);
 }
 
-// Stays with rank 0: only it has opened the file, and it alone resolves what lies there (RankGroup::resolve).
+// Stays with rank 0, which has opened the files and alone resolves their items (RankGroup::resolve).
 template <class Wire>
 void transfer(Wire&, const std::shared_ptr<const TorchFiles>&) {}
 
-// Every rank derives for itself, from what all have resolved.
+// Every rank derives views for itself, from what all have resolved.
 void transfer(WireWriter&, const Views&) {}
 
 void transfer(WireWriter& out, const Strings& strings) {
@@ -114,7 +114,7 @@ OpenedCatalog catalog_from_wire(Bytes bytes) {
   return opened;
 }
 
-// Of the items those that are resolved: few, on most ranks.
+// Only resolved items are sent: on most ranks there are few.
 void transfer(WireWriter& out, const std::vector<ItemInfo>& items) {
   out.number<uint64_t>(static_cast<uint64_t>(std::ranges::count(items, true, &ItemInfo::resolved)));
   for (ItemId i = 0; i < items.size(); ++i) {
@@ -132,10 +132,10 @@ std::vector<std::byte> resolved_to_wire(const Resolved& resolved) {
 
 namespace {
 
-// Reads into each existing member.
+// Merges what another rank has resolved into each member.
 class Merger {
  public:
-  // Strides of an item are at their place in the list that comes with it, which is appended to the one that is here.
+  // The received list of strides is appended to the existing one, so strides of received items are `strides_at` further on.
   Merger(WireReader& in, uint64_t strides_at) : in_(in), strides_at_(strides_at) {}
 
   void operator()(std::vector<ItemInfo>& items) const {
@@ -156,7 +156,7 @@ class Merger {
   }
   template <class T>
   void operator()(std::map<ItemId, T>& all) const {
-    in_(all);  // one that is there stays
+    in_(all);  // an existing entry is kept
   }
   void operator()(Views&) const {}
   void operator()(uint64_t& sum) const { sum += in_.number<uint64_t>(); }

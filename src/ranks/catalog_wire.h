@@ -9,7 +9,7 @@
 
 namespace dcp {
 
-// Without Catalog::torch (catalog_wire.cc says why).
+// Catalog::torch is not included (catalog_wire.cc says why).
 std::vector<std::byte> catalog_to_wire(const OpenedCatalog& opened);
 OpenedCatalog catalog_from_wire(Bytes bytes);
 

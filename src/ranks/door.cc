@@ -21,7 +21,7 @@
 
 #include "base/posix_calls.h"
 #include "base/problem.h"
-#include "base/serial_queue.h"
+#include "base/workers.h"
 
 namespace dcp {
 namespace {
@@ -29,7 +29,7 @@ namespace {
 using posix::Fd;
 using posix::retry;
 
-// With which every client of a TCPStore begins (torch 2.11 to 2.15): VALIDATE, and a number.
+// Every client of a TCPStore begins with this (torch 2.11 to 2.15): VALIDATE, and a number.
 constexpr std::array<unsigned char, 5> kGreeting{0x00, 0xCE, 0xF7, 0x85, 0x3C};
 constexpr size_t kBlock = 64 << 10;
 constexpr int kBacklog = 4096;
@@ -69,7 +69,7 @@ std::vector<Address> resolved(const std::string& host, uint16_t port) {
   return all;
 }
 
-// A name of this host may stand for its loopback here (Debian: 127.0.1.1) and for its address elsewhere.
+// This host's name may mean its loopback here (Debian: 127.0.1.1), but its address on other hosts.
 bool means_loopback(const std::string& host) {
   unsigned char ignored[sizeof(in6_addr)];
   return host == "localhost" || ::inet_pton(AF_INET, host.c_str(), ignored) == 1 || ::inet_pton(AF_INET6, host.c_str(), ignored) == 1;
@@ -122,10 +122,10 @@ int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Bytes on their way from one end to the other.
+// Bytes under way from one end to the other.
 struct Half {
-  std::vector<char> waiting;  // what the other end has not taken yet
-  bool ended = false;         // nothing more will come
+  std::vector<char> waiting;  // not yet accepted by the other end
+  bool ended = false;         // there will be no more
 };
 
 struct Connection {
@@ -143,8 +143,8 @@ struct Door::State {
   std::vector<Fd> listeners;
   Fd store, events, wake;
   uint16_t store_port = 0;
-  std::list<Connection> connections;  // those that have not greeted in the order in which they came
-  std::unordered_map<int, std::pair<std::list<Connection>::iterator, int>> by_fd;  // and which end it is
+  std::list<Connection> connections;  // those that have not greeted are at the end, in order of arrival
+  std::unordered_map<int, std::pair<std::list<Connection>::iterator, int>> by_fd;  // with the end that the descriptor is
   size_t silent = 0;
   SerialQueue thread;  // last: it uses all of the above
 
@@ -167,20 +167,18 @@ Door::Door(const std::string& host, uint16_t port, DoorOptions options) : state_
   State& s = *state_;
   s.options = options;
   allow_many_descriptors();
-  const auto refuse = [&] {
-    fail(ProblemId::io_create, {.path = host + ":" + std::to_string(port)}, std::system_category().message(errno));
-  };
+  const auto refuse = [&] { fail(ProblemId::io_create, {.path = host + ":" + std::to_string(port)}, posix::reason_of(errno)); };
   const std::vector<Address> addresses = resolved(host, port);
   const bool usable = !addresses.empty() && (means_loopback(host) || std::ranges::none_of(addresses, &Address::is_loopback));
   for (const Address& a : addresses) {
     if (!usable) break;
     Fd fd = listening(a, false);
     if (!fd && errno == EADDRINUSE) refuse();
-    if (!fd && !means_loopback(host)) {  // an address of something between: all or none
+    if (!fd && !means_loopback(host)) {  // the address of something in between: listen on all interfaces
       s.listeners.clear();
       break;
     }
-    if (!fd) continue;  // localhost, and a family that is switched off
+    if (!fd) continue;  // localhost, with an address family that is switched off
     s.listeners.push_back(std::move(fd));
     s.where += (s.where.empty() ? "" : ", ") + a.text();
   }
@@ -225,7 +223,7 @@ void Door::State::run() {
 }
 
 void Door::State::accept_from(int listener) {
-  constexpr int kAtOnce = 64;  // so that a flood leaves time for those who are in
+  constexpr int kAtOnce = 64;  // so that a flood leaves time for accepted connections
   for (int i = 0; i < kAtOnce; ++i) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
@@ -250,12 +248,12 @@ void Door::State::act(std::list<Connection>::iterator c, int end) {
     const bool stays = greet(*c) && (c->greeted < kGreeting.size() || let_in(c));
     return stays ? void() : close(c);
   }
-  // Whichever end is ready: what it sends, and what waits for it.
+  // Whichever end is ready, move what it sends and what waits for it.
   if (!move(*c, end) || !move(*c, 1 - end) || (c->halves[0].ended && c->halves[1].ended)) return close(c);
   rearm(*c);
 }
 
-// False: this is nobody of ours.
+// Returns false if the client is not one of ours.
 bool Door::State::greet(Connection& c) {
   std::array<unsigned char, kGreeting.size()> received;
   const ssize_t n = ::recv(c.ends[0].get(), received.data(), kGreeting.size() - c.greeted, 0);
@@ -267,7 +265,7 @@ bool Door::State::greet(Connection& c) {
 
 bool Door::State::let_in(std::list<Connection>::iterator c) {
   --silent;
-  connections.splice(connections.begin(), connections, c);  // those in front are no longer waited for
+  connections.splice(connections.begin(), connections, c);  // connections at the front have greeted
   const Address store_address = loopback(store_port);
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd || (::connect(fd.get(), store_address.get(), store_address.size) != 0 && errno != EINPROGRESS)) return false;
@@ -282,7 +280,7 @@ bool Door::State::let_in(std::list<Connection>::iterator c) {
   return true;
 }
 
-// What end `from` has said, to the other. False: an end is gone.
+// Moves what end `from` has sent to the other end. Returns false if an end is gone.
 bool Door::State::move(Connection& c, int from) {
   Half& half = c.halves[from];
   const int out = c.ends[1 - from].get();
@@ -305,7 +303,7 @@ bool Door::State::move(Connection& c, int from) {
   }
 }
 
-// An end is listened to until what it said last has been taken.
+// An end is read only once its previous bytes have been accepted.
 void Door::State::rearm(Connection& c) {
   for (const int end : {0, 1}) {
     const uint32_t in = c.halves[end].waiting.empty() && !c.halves[end].ended ? static_cast<uint32_t>(EPOLLIN) : 0;
@@ -322,14 +320,14 @@ void Door::State::close(std::list<Connection>::iterator c) {
 }
 
 void Door::State::close_silent(int64_t until_ms, size_t max) {
-  // Those that wait are at the end, the oldest first.
+  // Those that have not greeted are at the end of the list, oldest first.
   for (auto c = std::prev(connections.end(), static_cast<ptrdiff_t>(silent));
        c != connections.end() && (c->since_ms <= until_ms || silent > max);)
     close(c++);
 }
 
 std::string address_towards(const std::string& host) {
-  for (const Address& a : resolved(host, 9)) {  // nothing is sent, so any port will do
+  for (const Address& a : resolved(host, 9)) {  // nothing is sent, so any port works
     const Fd fd(::socket(a.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!fd || ::connect(fd.get(), a.get(), a.size) != 0) continue;
     Address mine;

@@ -1,9 +1,9 @@
 // The door of the store: the one port that rank 0 opens to the network.
 //
-// LibTorch's store is meant for a trusted network: after a few hundred connections that stay silent or send noise, it no longer hears the
-// ranks. So it is served on the loopback only, and a connection from outside is passed on to it once it has sent the greeting of a rank's
-// LibTorch. Others are closed after a few seconds, and only a limited number may wait. This is not a lock: anyone who knows the greeting
-// gets in.
+// LibTorch's store is meant for a trusted network: after a few hundred connections that stay silent or send noise, it no longer answers the
+// ranks. So the store listens on the loopback only, and a connection from outside is passed on to it once it has sent the greeting of a
+// rank's LibTorch. Others are closed after a few seconds, and only a limited number may wait. This is not a lock: anyone who knows the
+// greeting gets in.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class Door {
   std::unique_ptr<State> state_;
 };
 
-// The address of this machine from which `host` is reached: where ranks listen for each other. "" if it is of no use: unknown, or a
-// loopback while `host` is not one for others.
+// The address of this machine from which `host` is reached, at which ranks listen for each other. "" if it is useless: unknown, or a
+// loopback although `host` is not one for other machines.
 std::string address_towards(const std::string& host);
 
 }  // namespace dcp

@@ -23,7 +23,7 @@ uint64_t units_of_batch(const Plan& plan) {
   return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMaxUnits);
 }
 
-// As the readers of the file say it (format/zstd_stream, format/inflate).
+// As the readers of the file say it (format/decoders).
 [[noreturn]] void fail_too_long(const Item& item, const Place& place) {
   if (item.transforms == Item::kDeflated) fail(ProblemId::deflate_broken, place, "more bytes than the archive's directory says");
   fail(ProblemId::zstd_too_large, place);
@@ -74,7 +74,7 @@ class MessagePieces : public PieceSource {
     const uint32_t r = reader(file);
     if (r == x_.session_.rank()) return files_.read(file, offset, into);
     From& from = from_.at(r);
-    // All in the order of ranks: NCCL hands messages over one at a time, and two workers must not wait crosswise.
+    // Wait for all messages in the order of ranks: NCCL delivers them one at a time, and two workers must not wait for each other's.
     if (!std::exchange(arrived_, true))
       for (auto& [from_rank, other] : from_) {
         other.message.wait();
@@ -89,7 +89,7 @@ class MessagePieces : public PieceSource {
     const uint32_t r = reader(item.file);
     if (r == x_.session_.rank()) return files_.decode(item, place, cap, sink);
     x_.received_ += item.length;
-    uint64_t left = item.transforms == 0 ? kLast : cap;  // as decode_item
+    uint64_t left = item.transforms == 0 ? kLast : cap;  // as in decode_item
     for (uint64_t head = 0; (head & kLast) == 0;) {
       const std::vector<std::byte> buffer = x_.session_.link().receive_all(r, tag_, sizeof head + kStreamBytes);
       head = load_le<uint64_t>(buffer.data());
@@ -105,7 +105,7 @@ class MessagePieces : public PieceSource {
   struct From {
     From(Exchange& exchange, uint64_t n) : buffer(exchange, n), bytes(n) {}
     Exchange::BorrowedBuffer buffer;
-    Link::Message message;  // ends before its buffer
+    Link::Message message;  // must be destroyed before its buffer
     uint64_t bytes = 0, at = 0;
   };
   uint32_t reader(uint32_t file) const { return x_.visibility_.reader(file, x_.session_.rank()); }
@@ -116,7 +116,7 @@ class MessagePieces : public PieceSource {
   bool arrived_ = false;
 };
 
-// What this rank reads for one batch of another.
+// Sends what this rank reads for one batch of another rank.
 class Exchange::Sender {
  public:
   Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress)
@@ -214,7 +214,7 @@ UnitBatch Exchange::take(uint64_t batch) {
   return taken;
 }
 
-// Up the tree and down again.
+// Sums go up the tree and back down.
 void Exchange::join(RunSums& sums, RunLosses& losses) {
   if (writers_ == Writers::kRank0) return;
   std::vector<RunSums::Part> parts = sums.parts();

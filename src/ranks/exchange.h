@@ -1,11 +1,11 @@
-// Bytes of units from the ranks that see them to the rank that does the unit.
+// Moves bytes of units from the ranks that see them to the rank that does the unit.
 //
-// The units of a rank go in batches of a few, in order, each taken by one of its workers. All ranks know from the plan which reads a batch
-// needs, in which order, and who sees what; so for every batch each reader sends one message with all its reads one after the other,
-// without being asked, followed by a sequence of messages for items that must be decoded. A message moves once the receiving rank has
-// posted it, which it does for the batches of its workers and as many ahead: at most twice its workers times a batch is in flight to a
-// rank, however many ranks send. Readers send in the order of batches, of all receiving ranks in turns, and a worker asks for all messages
-// of its batch before it waits for one, so the earliest unfinished batch always gets its bytes.
+// The units of a rank form batches of a few units, in order, and a worker takes one batch at a time. All ranks know from the plan which
+// reads a batch needs, in which order, and which rank sees which file; so for every batch each reader sends one message with all its reads
+// in sequence, without a request, followed by a sequence of messages for items that must be decoded. A message moves once the receiving
+// rank has posted it, which it does for the batches of its workers and as many more ahead: at most twice its workers times a batch is in
+// flight to a rank, however many ranks send. Readers send in the order of batches, taking the receiving ranks in turn, and a worker posts
+// all messages of its batch before it waits for one, so the earliest unfinished batch always gets its bytes.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ struct SharedWork {
   Source source;
   Dealing units;
   Writers writers = Writers::kRank0;
-  unsigned workers = 1;  // take batches here at once
+  unsigned workers = 1;  // workers of this rank, each with a batch
 };
 
 class Exchange : public UnitSupply {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kUnseen = -1;
 
-// Of one file, or what several ranks know of it together.
+// What one rank knows about a file, or several ranks together.
 struct Seen {
   int64_t bytes = kUnseen;
   uint64_t inode = 0;
@@ -31,7 +31,7 @@ struct Seen {
   }
 };
 
-// Of the beginning and the end of a file; 0: this rank does not see it.
+// CRCs of the beginning and the end of a file; 0: this rank does not see it.
 struct Sum {
   uint64_t crcs = 0;
   bool differs = false;
@@ -54,7 +54,7 @@ Sum sum_of(Store& store, const Catalog& catalog, uint32_t file, FollowLinks link
   return {.crcs = (begin << 32 | crc32(block)) + 1};
 }
 
-// A host's own disk may still hold a file of an older save.
+// Compares copies of files: a host's own disk may still hold a file of an older save.
 void compare_copies(RankTree& tree, const Session& session, std::span<const uint32_t> files, const std::function<Sum(uint32_t)>& look,
                     std::vector<Seen>& seen) {
   if (files.empty()) return;

@@ -26,14 +26,14 @@ class FileVisibility {
   std::vector<uint64_t> bits_;  // by file, a bit for each rank
 };
 
-// What all ranks know of the files together: the sizes that any of them sees; of a file that no rank can read the fault file_unseen, or the
-// reason.
+// What all ranks together know about the files: the sizes that any of them sees; for a file that no rank can read, the fault file_unseen,
+// or the reason.
 struct FilesTogether {
   FileVisibility visibility;
   std::vector<FileLook> found;
 };
-// Called by all ranks with the same catalog. Throws file_seen_twice if ranks see different files under one name: of another size, or copies whose
-// beginnings or ends differ. Files with one inode number and time are taken for one.
+// Called by all ranks with the same catalog. Throws file_seen_twice if ranks see different files under one name: of another size, or copies
+// whose beginnings or ends differ. Files with the same inode number and time count as the same file.
 FilesTogether look_together(RankTree& tree, Session& session, Store& store, const Catalog& catalog, FollowLinks links);
 
 }  // namespace dcp

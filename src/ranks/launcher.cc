@@ -51,7 +51,7 @@ std::optional<Claim> claim_of(const LauncherVariables& source, const Variables& 
   return std::nullopt;
 }
 
-// The launchers that speak of this process and not of one around it.
+// The launchers whose variables are about this process, not about one that contains it.
 std::vector<Claim> claims(const Variables& variables, bool torchrun) {
   std::vector<Claim> found;
   for (const LauncherVariables& source : sources()) {

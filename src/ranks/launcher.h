@@ -23,7 +23,7 @@ struct Launch {
 
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// nullopt: not started by a launcher, or as the only rank. Looks at these pairs of rank and world size:
+// Returns nullopt for a process that no launcher started, or that is the only rank. Looks at these pairs of rank and world size:
 //   RANK, WORLD_SIZE                                torchrun, or by hand
 //   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE      Open MPI
 //   PMI_RANK, PMI_SIZE                              MPICH, Intel MPI, PMI

@@ -33,7 +33,7 @@ Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t tim
   lost(0, why, where);
 }
 
-// The store lives where rank 0 does, or in torchrun's agent there.
+// A failure counts as rank 0's: the store lives in its process, or in torchrun's agent on its host.
 void Link::set(DcpctlLane lane, const std::string& key, std::string_view value) {
   DcpctlReason why{};
   if (table_.set(transport_, lane, key.c_str(), value.data(), value.size(), &why) != 0) lost(0, why);

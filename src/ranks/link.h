@@ -1,4 +1,4 @@
-// A transport module as C++: the store and messages, failures as Error rank_lost that names the other rank.
+// A transport module as C++: the store and messages. A failure is the Error rank_lost, which names the other rank.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,7 @@ class Link {
   // Keeps the buffer of a failed message forever: bytes may still arrive in it, or be sent from it.
   static void abandon(std::vector<std::byte> buffer);
   bool in_order() const { return table_.in_order != 0; }  // transport.h
-  // Ends all waiting, now and later.
+  // Makes every current and later wait fail.
   void abort();
 
  private:

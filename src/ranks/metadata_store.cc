@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/working_names.h"
-#include "base/wrappers.h"
+#include "base/file_names.h"
+#include "base/store.h"
 #include "catalog/kind.h"
 #include "inputs/open.h"
 #include "ranks/wire.h"
@@ -11,7 +11,7 @@
 namespace dcp {
 namespace {
 
-// Handles of files in memory are below every handle of an operating system.
+// Files in memory have handles below those of any operating system.
 class WithFiles final : public StoreWrapper {
  public:
   WithFiles(Store& store, std::string folder, Descriptions files) : StoreWrapper(store), folder_(std::move(folder)) {
@@ -37,7 +37,7 @@ class WithFiles final : public StoreWrapper {
   std::optional<FileFacts> facts(const std::string& path) override {
     const size_t n = find(path);
     if (n < files_.size()) return facts_of(files_[n]);
-    // The folder may be there only by what the others have sent.
+    // The folder may exist only through what other ranks have sent.
     auto known = inner_.facts(path);
     return known || without_trailing_slashes(path) != folder_ ? known : FileFacts{.kind = FileKind::kDirectory};
   }

@@ -1,6 +1,6 @@
 // Checkpoints whose metadata is spread over hosts: rank-local ones, of which each rank has written `__R.metadata` beside its shards,
-// Hugging Face folders with safetensors files here and there, a `.metadata` that is not on rank 0's disk. The others send what rank 0
-// lacks, and rank 0 opens the checkpoint through a store that adds it to the folder.
+// Hugging Face folders whose safetensors files are on several hosts, or a `.metadata` that is not on rank 0's disk. The others send what
+// rank 0 lacks, and rank 0 opens the checkpoint through a store that adds it to the folder.
 #pragma once
 
 #include <map>

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "inputs/open.h"
-#include "plan/plan_digest.h"
+#include "plan/plan.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/metadata_store.h"
 #include "ranks/wire.h"
@@ -21,7 +21,7 @@ FrozenCatalog RankGroup::share(OpenedCatalog mine, Store& store, FollowLinks lin
   return freeze(std::move(opened), files.found);
 }
 
-// What torch.save files hold, only the rank that has opened them knows (catalog_wire.cc).
+// Only the rank that opened torch.save files knows their content (catalog_wire.cc).
 bool RankGroup::is_read_here(const Catalog& catalog, uint32_t file, uint32_t turn) const {
   if (catalog.traits().in_torch_files) return leads();
   return visibility_.reader(file, turn) == session_.rank();
@@ -30,8 +30,8 @@ bool RankGroup::is_read_here(const Catalog& catalog, uint32_t file, uint32_t tur
 Resolved RankGroup::resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
                             const StopFlag& stop) {
   const Catalog& catalog = files.catalog();
-  // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is, whose
-  // turn the first file is.
+  // Each file has one reader, on which all ranks agree. A file that rank 0 has opened as the checkpoint itself is read by rank 0, since it
+  // is the first.
   std::vector<bool> mine(catalog.files.size());
   for (uint32_t f = 0; f < mine.size(); ++f)
     mine[f] = is_read_here(catalog, f, f % session_.world_size()) && visibility_.sees(session_.rank(), f);
@@ -52,7 +52,7 @@ std::unique_ptr<Store> RankGroup::gather_remote_metadata(Store& store, const std
 
 namespace {
 
-// Of one copy: what was read, or why it could not be.
+// One copy: what was read, or why it could not be read.
 struct Read {
   ItemContent content;
   std::optional<Problem> fault;
@@ -201,7 +201,7 @@ std::vector<RankWork> RankGroup::gather_work(RankWork mine, const std::string& h
   return all;
 }
 
-// Once a rank knows the end, it is its end: another that has gone since changes nothing.
+// Once a rank knows the code, it ends with it, even if another rank has gone since.
 int RankGroup::end(int code) {
   WireWriter out;
   out.number(code);

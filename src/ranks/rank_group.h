@@ -15,7 +15,7 @@
 
 namespace dcp {
 
-// What a rank did, for the report.
+// The work of a rank, for the report.
 struct RankWork {
   uint32_t rank = 0;
   uint64_t bytes_read = 0, bytes_sent = 0, bytes_written = 0;
@@ -32,9 +32,9 @@ class RankGroup {
   bool leads() const { return session_.rank() == 0; }
   const FileVisibility& visibility() const { return visibility_; }
 
-  // `mine`: what rank 0 has opened; ignored on other ranks. Then all look for its files.
+  // Sends what rank 0 has opened, `mine`, to all ranks, which then look for its files. On other ranks `mine` is ignored.
   FrozenCatalog share(OpenedCatalog mine, Store& store, FollowLinks links);
-  // Each rank resolves the items of the files that it reads; all get all results.
+  // Each rank resolves the items of the files that it reads; every rank gets all results.
   Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
                    const StopFlag& stop);
   // Files that rank 0 cannot see but needs to open the checkpoint `path` (metadata_store.h); nullptr if there are none.
@@ -51,11 +51,11 @@ class RankGroup {
   // At rank 0: the work of all ranks, by rank.
   std::vector<RankWork> gather_work(RankWork mine, const std::string& host);
   std::vector<std::string> hosts() const { return hosts_; }
-  // Rank 0's code, to all.
+  // Sends rank 0's code to all ranks and returns it.
   int end(int code);
 
  private:
-  // Whether this rank resolves the items of the file; `turn`: the rank to do so if all see it.
+  // Whether this rank resolves the items of the file; `turn` is the rank that does if all see it.
   bool is_read_here(const Catalog& catalog, uint32_t file, uint32_t turn) const;
 
   Session& session_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kMaxBeatMs = 500;
-constexpr uint64_t kGraceMs = 1500;   // a rank that ends closes its connections first: its reason may be on the way
+constexpr uint64_t kGraceMs = 1500;   // an ending rank closes its connections first: its reason may still be under way
 constexpr uint64_t kGiveUpMs = 3000;  // for removing what is half-written
 
 void pause(uint64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
@@ -34,7 +34,7 @@ RankFailure lost_rank(uint32_t rank, std::string why) {
   return {.rank = rank, .host = {}, .problem = make_problem(ProblemId::rank_lost, {.rank = rank}, std::move(why))};
 }
 
-// Others than the ranks can reach the store: anything that is not a rank's failure is treated as the store's.
+// Other programs can reach the store: a text that is not a rank's failure counts as a failure of the store.
 RankFailure unpacked(std::string_view text, uint32_t world_size) {
   try {
     WireReader in(as_bytes(text));
@@ -159,21 +159,21 @@ void Session::watch_before() {
     first_failure(lost_rank(before, "no sign of life for " + seconds_text(options_.timeout_ms)), true);
 }
 
-// ProcessGroupGloo (torch 2.11) does not come back where it gets no thread: it destroys what the threads that it has wait on. The others
-// are connected by then, and hear this rank's beats.
+// ProcessGroupGloo (torch 2.11) never returns if it cannot start a thread: it destroys what its other threads wait on. The other ranks are
+// connected by then, and see this rank's beats.
 void Session::watch_connecting() {
   const State s = state();
   if (s.phase == Phase::kConnecting && io_.now_ns() - s.entered_ns > (options_.timeout_ms + kGraceMs) * kMs)
     first_failure(lost_rank(launch_.rank, "stuck while connecting to the others, for lack of memory or threads"), true);
 }
 
-// By the clock alone: nothing here can wait for another rank.
+// Uses only the clock, so that it never waits for another rank.
 void Session::guard() {
   const State s = state();
   const uint64_t now = io_.now_ns();
   if (s.phase == Phase::kReaching) {
-    // A stopped process still takes connections, and LibTorch waits for its answer without end. Three times: as often as it tries to
-    // connect.
+    // A stopped process still accepts connections, and LibTorch waits for its answer forever. The limit is three timeouts, because LibTorch
+    // tries to connect three times.
     if (now - s.beaten_ns > (3 * uint64_t{options_.timeout_ms} + kGraceMs) * kMs)
       options_.give_up(lost_rank(0, "the store has not answered for " + seconds_text(3 * options_.timeout_ms)));
     return;
@@ -222,7 +222,7 @@ RankFailure Session::fail_with(const Problem& problem) {
   RankFailure mine{.rank = launch_.rank, .host = options_.host, .problem = problem};
   const bool lost = problem.id == ProblemId::rank_lost;
   if (lost) {
-    // Whoever is gone may have said why, or somebody else knows better which rank it was.
+    // The lost rank may have given its reason, or another rank may know better which one it was.
     for (const uint64_t begin = io_.now_ns(); !failure() && io_.now_ns() - begin < kGraceMs * kMs;) pause(20);
     mine.host.clear();
     mine.rank = problem.place.rank.value_or(mine.rank);

@@ -1,9 +1,9 @@
 // Several processes that run one command together: joining, checking that all are alive, and ending together when one is not.
 //
 // Every rank has a heartbeat: at least twice a second it increments its own key in the store, reads that of the rank before it, and checks
-// whether a rank has failed: three small operations per beat, whatever the number of ranks. A rank whose count stands still for the timeout
-// is gone, and the first rank to notice (or to fail itself) writes the one key `failed`, which all others see within a beat. A store that
-// does not answer for the timeout is rank 0's fault. Waiting for bytes has no timeout of its own: a slow disk is no failure.
+// whether a rank has failed: three small operations per beat, whatever the number of ranks. A rank whose count does not change for the
+// timeout is gone, and the first rank to notice (or to fail itself) writes the key `failed`, which all others see within a beat. If the
+// store does not answer for the timeout, rank 0 has failed. Waiting for bytes has no timeout: a slow disk is not a failure.
 #pragma once
 
 #include <functional>
@@ -52,7 +52,8 @@ class Session {
   std::optional<RankFailure> failure() const;
   // Throws rank_failed if some rank has failed.
   void check() const;
-  // All ranks are done: from now on nothing that happens to others is a failure. Messages in flight get the timeout to finish.
+  // Call once all ranks are done: from then on, nothing that happens to other ranks is a failure. Messages in flight get the timeout to
+  // finish.
   void done();
 
   static constexpr int kStopped = 255;  // the value of `stop` after another rank has failed
@@ -60,16 +61,16 @@ class Session {
  private:
   enum class Phase : uint8_t {
     kReaching,    // the store has not answered yet
-    kGathering,   // until all ranks are there
-    kConnecting,  // all are there, and are being connected for messages
+    kGathering,   // until all ranks have joined
+    kConnecting,  // all have joined, and are being connected for messages
     kRunning,
-    kClosing,  // other ranks' ends are no longer failures
+    kClosing,  // other ranks may end without failure
   };
   struct State {
     Phase phase = Phase::kReaching;
     uint64_t entered_ns = 0;  // when the phase began
     uint64_t beaten_ns = 0;   // when the store last answered
-    uint64_t refused_ns = 0;  // when it began to refuse; 0: it does not
+    uint64_t refused_ns = 0;  // since when it refuses connections; 0: it does not
     uint64_t failed_ns = 0;   // when `failure` became known
     std::optional<RankFailure> failure;
   };
@@ -107,8 +108,8 @@ class Session {
 std::string rank_words(const RankFailure& failure);
 // The problem that other ranks report: rank_failed, with the failing rank's own line.
 Problem problem_of(const RankFailure& failure);
-// The problem that a rank which failed with `mine` reports and exits with: faults that every rank finds, such as a hole in the checkpoint,
-// are each rank's own.
+// The problem that a rank which failed with `mine` reports and exits with. A fault that every rank finds, such as a hole in the checkpoint,
+// is reported as each rank's own.
 Problem problem_at(uint32_t rank, const Problem& mine, const RankFailure& first);
 
 }  // namespace dcp

@@ -5,7 +5,7 @@
 namespace dcp {
 namespace {
 
-constexpr uint32_t kTag = 0;  // of all messages of trees: one thread, so they come in order
+constexpr uint32_t kTag = 0;  // of all messages of trees: one thread sends them, so they arrive in order
 constexpr uint64_t kAtOnce = 64 << 20;
 
 }  // namespace
@@ -19,7 +19,7 @@ void RankTree::send(uint32_t to, Bytes bytes) {
 std::vector<std::byte> RankTree::receive(uint32_t from) {
   const auto count = load_le<uint64_t>(session_.link().receive_all(from, kTag, sizeof(uint64_t)).data());
   std::vector<std::byte> bytes;
-  bytes.reserve(std::min(count, kAtOnce));  // what is announced may not be true
+  bytes.reserve(std::min(count, kAtOnce));  // the announced count may be wrong
   for (uint64_t at = 0; at < count; at += kAtOnce) {
     const std::vector<std::byte> part = session_.link().receive_all(from, kTag, std::min(kAtOnce, count - at));
     bytes.insert(bytes.end(), part.begin(), part.end());
@@ -27,7 +27,7 @@ std::vector<std::byte> RankTree::receive(uint32_t from) {
   return bytes;
 }
 
-// Rank r hears from r without its highest bit, and tells r + 2^k for all 2^k above that.
+// Rank r receives from r without its highest bit, and sends to r + 2^k for all 2^k above that bit.
 std::vector<std::byte> RankTree::broadcast(std::vector<std::byte> bytes, const std::function<void(Bytes)>& has) {
   const uint32_t rank = session_.rank(), world = session_.world_size();
   uint32_t step = 1;
@@ -39,7 +39,7 @@ std::vector<std::byte> RankTree::broadcast(std::vector<std::byte> bytes, const s
   return bytes;
 }
 
-// Rank r hears from r + 2^k for all 2^k below its lowest bit, and tells r without that.
+// Rank r receives from r + 2^k for all 2^k below its lowest bit, and sends to r without that bit.
 void RankTree::gather(const std::function<void(Bytes)>& merge, const std::function<std::vector<std::byte>()>& take) {
   const uint32_t rank = session_.rank(), world = session_.world_size();
   for (uint32_t step = 1; step < world; step *= 2) {

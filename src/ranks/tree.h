@@ -9,7 +9,7 @@
 
 namespace dcp {
 
-// All ranks make every call, in the same order, from one thread.
+// Every rank must make every call, in the same order, from one thread.
 class RankTree {
  public:
   explicit RankTree(Session& session) : session_(session) {}

@@ -1,6 +1,6 @@
-// Serializes what ranks send each other: numbers and arrays of plain structs as they lie in memory. All ranks are one build (Session checks
-// that before anything else is read), so nothing needs to be portable; but lengths, counts, indices and enumerators are checked all the
-// same: data from another host may be damaged, and must do no worse than end the run.
+// Serializes what ranks send each other: numbers and arrays of plain structs as they lie in memory. All ranks run the same build (Session
+// checks that before anything else is read), so nothing needs to be portable. But lengths, counts, indices and enumerators are checked:
+// data from another host may be damaged, and must do no worse than end the run.
 #pragma once
 
 #include <map>
@@ -84,7 +84,7 @@ class WireWriter {
 class WireReader {
  public:
   explicit WireReader(Bytes bytes) : bytes_(bytes) {}
-  // Enumerators and indices may have any value: the user must check them.
+  // Enumerators and indices may have any value: the caller must check them.
   template <class T>
   void operator()(T& value) {
     if constexpr (requires { transfer(*this, value); }) transfer(*this, value);
@@ -101,20 +101,20 @@ class WireReader {
     std::memcpy(&value, bytes.data(), sizeof value);
     return value;
   }
-  // An enumerator; `end`: the first invalid number.
+  // Reads an enumerator; `end` is the first invalid number.
   template <class T>
   T one_of(std::underlying_type_t<T> end) {
     const auto value = number<std::underlying_type_t<T>>();
     if (value >= end) wrong();
     return static_cast<T>(value);
   }
-  // A count of things that take at least a byte each.
+  // Reads a count of things that take at least a byte each.
   uint64_t count() {
     const auto n = number<uint64_t>();
     if (n > bytes_.size()) cut();
     return n;
   }
-  // `like`: an element, for types without a default constructor.
+  // Reads an array; `like` is an element, for types without a default constructor.
   template <class T>
   std::vector<T> array(const T& like = T()) {
     const auto count = number<uint64_t>();
@@ -124,7 +124,7 @@ class WireReader {
     if (count > 0) std::memcpy(values.data(), from.data(), from.size());
     return values;
   }
-  // The same, if the receiver knows how many there must be.
+  // The same if the receiver knows the number of elements.
   template <class T>
   std::vector<T> array_of(size_t count) {
     std::vector<T> values = array<T>();

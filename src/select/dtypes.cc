@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "select/globs.h"
 #include "select/quantized.h"
 #include "select/select.h"
 

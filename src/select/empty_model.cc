@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "select/training_state.h"
 
 namespace dcp {

@@ -1,10 +1,13 @@
 #include "select/select.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/closest.h"
+#include "select/globs.h"
 #include "select/rename.h"
 
 namespace dcp {
@@ -103,6 +106,30 @@ Problem missing_root(const Catalog& catalog, const std::string& root, const Sele
   return p;
 }
 
+// What trainers call the same.
+constexpr std::array<std::array<std::string_view, 2>, 3> kSame{
+    {{"lr", "learning_rate"}, {"step", "global_step"}, {"epoch", "current_epoch"}}};
+
+// The first key that ends with the components that were typed, or with what has that meaning: a trainer's before what an optimizer keeps, and
+// of that its objects. "": there is none.
+std::string_view ending_with(const Catalog& catalog, const std::string& typed) {
+  std::vector<std::string_view> words{typed};
+  for (const auto& same : kSame)
+    if (std::ranges::find(same, typed) != same.end()) words.insert(words.end(), same.begin(), same.end());
+  const TrainingState state = find_training_state(catalog);
+  std::string_view best;
+  std::tuple<bool, bool, size_t> least{true, true, words.size()};
+  for (size_t w = 0; w < words.size(); ++w)
+    for (const KeyRef ref : catalog.order) {
+      const std::string_view key = catalog.key(ref);
+      if (!key.ends_with(words[w]) || (key.size() > words[w].size() && key[key.size() - words[w].size() - 1] != '.')) continue;
+      const bool is_optimizers = state.is_optimizers(ref);
+      const std::tuple rank(is_optimizers, is_optimizers && !ref.is_blob(), w);
+      if (rank < least) least = rank, best = key;
+    }
+  return best;
+}
+
 Problem missing_key(const Catalog& catalog, const std::string& key) {
   Closest closest(key), tail(key);
   const auto parts = std::ranges::count(key, '.');
@@ -117,9 +144,9 @@ Problem missing_key(const Catalog& catalog, const std::string& key) {
   }
   Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
   std::string meant = closest.found(), below, near;
-  for (const KeyRef ref : catalog.order) {  // "output.weight" for "model.output.weight"; "layers.0", of which there are only parts
+  if (meant.empty()) meant = ending_with(catalog, key);  // "output.weight" for "model.output.weight"
+  for (const KeyRef ref : catalog.order) {               // "layers.0", of which there are only parts
     const std::string_view other = catalog.key(ref);
-    if (meant.empty() && other.ends_with("." + key)) meant = other;
     if (below.empty() && other.starts_with(key + ".")) below = other;
     if (near.empty() && !tail.found().empty() && tail_of(other) == tail.found()) near = other;
   }
@@ -257,6 +284,25 @@ bool is_more_than_model(const Selection& s) {
 bool matches(const KeyRule& rule, const std::string& key) {
   if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
   return glob_matches(rule.text, key);
+}
+
+void fail_several(const Catalog& catalog, const std::vector<std::string>& paths) {
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = "root"});
+  for (const std::string& path : paths) {
+    if (!path.empty()) p.names.push_back(path);
+    else p.expected = "one of them, or all of them excluded: the keys around them are a model, too";
+  }
+  throw Error(std::move(p));
+}
+
+void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt) {
+  const bool is_dtype = doubt == Doubt::kWhichDtype;
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = is_dtype ? "dtype_rule" : "exclude"});
+  p.what = "tensors that have the names and shapes of others may be a second model, or an optimizer's";
+  p.hint = is_dtype ? "keep their dtype so if they are an optimizer's, or cast all tensors if they are weights"
+                    : "leave them out so if they are an optimizer's, or ask for all keys if they are weights";
+  for (const std::string& glob : state.doubtful_globs) p.names.push_back("'" + glob + (is_dtype ? "=keep'" : "'"));
+  throw Error(std::move(p));
 }
 
 void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint) {

@@ -13,10 +13,11 @@
 
 #include "catalog/catalog.h"
 #include "select/dtypes.h"
-#include "select/globs.h"
 #include "select/training_state.h"
 
 namespace dcp {
+
+class KnownKeys;
 
 struct KeyRule {
   enum class Kind : uint8_t { kInclude, kExclude, kKey };
@@ -145,6 +146,11 @@ bool is_more_than_model(const Selection& selection);
 std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);
+
+// Throw several_models; `paths` are theirs. kWhichDtype: the keys stay, but not all may get the model's dtype.
+[[noreturn]] void fail_several(const Catalog& catalog, const std::vector<std::string>& paths);
+enum class Doubt : uint8_t { kWhichKeys, kWhichDtype };
+[[noreturn]] void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt);
 
 // Throws key_missing.
 [[noreturn]] void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint);

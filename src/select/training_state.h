@@ -1,11 +1,6 @@
 // Which keys of a checkpoint are a model and which are training state: one answer for model-only selections, the scope of casts, and `inspect`. A
-// pure function of the catalog, by five rules; docs/model-only.md has an example of each.
-//   1. structure: what an optimizer keeps (optimizer_keys.h)
-//   2. names: a dict, or the first word of a flat key, with one of 20 names; a dict that is named like an optimizer, or holds param_groups, where a
-//      model stands elsewhere. Nothing below a dict that is named like a model
-//   3. the model: a dict that is named like one, or holds tensors with dots in their names; without either, or without paths, all that is left
-//   4. beside a model another dict with parameters is one, too. Dicts whose paths differ in numbers are pieces of one model if they share no key
-//   5. all else stands beside the model
+// pure function of the catalog, in time in proportion to the bytes of the keys, by the five rules of docs/model-only.md: structure, names, the
+// model, several models, all else.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +9,13 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "select/optimizer_keys.h"
 
 namespace dcp {
 
 constexpr std::string_view kExtraState = "_extra_state";  // what a module returns from get_extra_state()
+
+// By which rule a key is not model. kOpen: by none so far.
+enum class StateSign : uint8_t { kParamGroups, kSlots, kName, kBeside, kOpen };
 
 // A largest subtree in which nothing is model, or a single key.
 struct StateGroup {
@@ -44,7 +41,9 @@ struct TrainingState {
   std::vector<StateGroup> groups;           // sorted by path
   std::vector<int32_t> of_tensor, of_blob;  // group g as g, model m as ~m
   uint64_t keys = 0;                        // of all groups
-  std::vector<TensorId> doubtful;           // sorted: of a model, but named and shaped like most of its tensors, as an optimizer's are
+  // Sorted: of a model without paths, but named and shaped like most of its tensors, behind a first word that an optimizer has (adam.m.0.weight)
+  // or before one word more (0.weight.master). Who asks for the model decides (fail_doubtful).
+  std::vector<TensorId> doubtful;
   std::vector<std::string> doubtful_globs;  // that match these, and what belongs to them
 
   int32_t place_of(KeyRef ref) const { return ref.is_blob() ? of_blob[ref.blob()] : of_tensor[ref.tensor()]; }
@@ -63,11 +62,6 @@ TrainingState find_training_state(const Catalog& catalog);
 
 bool names_training_state(std::string_view name);  // by itself
 bool names_optimizer(std::string_view name);       // where a model stands elsewhere: optim_g, actor_optimizer, Adam
-bool names_model(std::string_view name);
-
-// Throw several_models; `paths` are theirs. kWhichDtype: the keys stay, but not all may get the model's dtype.
-[[noreturn]] void fail_several(const Catalog& catalog, const std::vector<std::string>& paths);
-enum class Doubt : uint8_t { kWhichKeys, kWhichDtype };
-[[noreturn]] void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt);
+bool is_slot(std::string_view word);               // exp_avg, momentum_buffer
 
 }  // namespace dcp

@@ -4,12 +4,12 @@
 #include <array>
 #include <cmath>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
 
-// Told apart also by those who do not see red and green (Okabe and Ito).
+// Colours that people with red-green blindness can distinguish (Okabe and Ito).
 constexpr std::array<std::string_view, 8> kColors{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a300"};
 std::string color(size_t n) { return std::string(kColors[n % kColors.size()]); }
 
@@ -55,7 +55,7 @@ std::string open_svg(double width, double height) {
          "\" role=\"img\">\n";
 }
 
-// Names in a row under a picture.
+// Draws names in a row under a picture.
 std::string legend(const std::vector<std::string>& names, double x, double y, double step) {
   std::string svg;
   for (size_t n = 0; n < names.size(); ++n) {

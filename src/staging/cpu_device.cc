@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/serial_queue.h"
+#include "base/workers.h"
 #include "staging/host_memory.h"
 
 namespace dcp {
@@ -106,7 +106,7 @@ int stamp(void*, void* stream, void* at, uint64_t bytes, uint8_t value, DcpctlRe
   return 0;
 }
 
-// A step on a GPU leaves the processor alone, so this one sleeps.
+// A step on a GPU does not use the processor, so this one sleeps.
 int work(void*, void* stream, uint64_t nanoseconds, DcpctlReason*) {
   queue(stream).run([=] {
     std::mutex mutex;

@@ -1,6 +1,6 @@
 #include "staging/cuda_device.h"
 
-#include "modules/kinds.h"
+#include "modules/loader.h"
 #include "staging/device.h"
 
 namespace dcp {

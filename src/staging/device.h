@@ -14,7 +14,7 @@ namespace dcp {
 // The number of devices. Throws device_missing with the reason if the table cannot tell.
 uint32_t device_count(const DcpctlDeviceTable& table);
 
-// Must outlive what it returned. Callable from any thread; a stream from one thread at a time.
+// Must outlive what it returned. Any thread may call it; a stream may be used by one thread at a time.
 class Device {
  public:
   using Memory = std::shared_ptr<std::byte>;

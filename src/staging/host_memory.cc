@@ -97,7 +97,7 @@ HostMemory::HostMemory(uint64_t bytes, Pages pages) : bytes_(bytes) {
   data_ = static_cast<std::byte*>(mapped_);
   if (pages == Pages::kOrdinary || from_pool_) return;
   data_ += round_up(reinterpret_cast<uint64_t>(data_), kHugePage) - reinterpret_cast<uint64_t>(data_);
-  madvise(data_, round_up(bytes, kHugePage), MADV_HUGEPAGE);  // a wish: without it the pages are ordinary ones
+  madvise(data_, round_up(bytes, kHugePage), MADV_HUGEPAGE);  // only a hint: without huge pages, ordinary ones work
 }
 
 HostMemory::~HostMemory() { munmap(mapped_, mapped_bytes_); }

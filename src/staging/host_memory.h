@@ -1,4 +1,4 @@
-// Host memory as a staging buffer: its pages, where they lie, how much there is.
+// Host memory as a staging buffer: its pages, their NUMA node, and how much memory there is.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class OnNode {
 enum class Pages : uint8_t { kOrdinary, kHuge };
 
 // Anonymous memory, not touched yet. kHuge: from the huge page pool if it has enough, else 2 MiB pages where the kernel provides them
-// (madvise); `from_pool` tells which. Throws memory_out.
+// (madvise); `from_pool` says which. Throws memory_out.
 class HostMemory {
  public:
   HostMemory(uint64_t bytes, Pages pages);

@@ -5,8 +5,8 @@
 #include <barrier>
 #include <exception>
 
-#include "base/quantity.h"
-#include "base/serial_queue.h"
+#include "base/text.h"
+#include "base/workers.h"
 #include "exec/synthetic.h"
 #include "staging/host_memory.h"
 
@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, 6> kNames{"pageable",   "pinned-fresh",  
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Deals copies out over the streams: each to the one with the fewest bytes so far. What is gathered stays behind its gathering, on stream
-// 0.
+// Deals copies out over the streams: each goes to the one with the fewest bytes so far. Copies of gathered bytes stay on stream 0, after
+// the gathering.
 class Dealer {
  public:
   Dealer(CopyPlan& plan, const StagingCase& how) : plan_(plan), how_(how), load_(std::max(how.streams, 1u), 0) {}
@@ -40,7 +40,7 @@ class Dealer {
   std::vector<uint64_t> load_;
 };
 
-// A buffer on the host with what holds it, and what getting it took.
+// A buffer on the host, its owner, and how long it took to get.
 struct Buffer {
   std::shared_ptr<HostMemory> host;
   std::shared_ptr<void> held;
@@ -217,7 +217,7 @@ std::vector<StagingLine> measure(Io& io, const std::vector<StagingSource>& sourc
   for (size_t d = 0; d < sources.size(); ++d) queues.push_back(std::make_unique<SerialQueue>());
   const auto on_all = [&](const auto& each) {
     for (size_t d = 0; d < queues.size(); ++d) queues[d]->run([&each, d] { each(d); });
-    std::exception_ptr first;  // all are waited for: they use what the caller's frame holds
+    std::exception_ptr first;  // wait for all, even after a failure: they use the caller's locals
     for (const auto& q : queues) {
       try {
         q->wait();

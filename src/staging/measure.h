@@ -1,4 +1,4 @@
-// One way of copying a workload from a device to the host, measured.
+// Measures one way of copying a workload from a device to the host.
 //
 // The time that blocks training is split into allocating the buffer, touching its pages for the first time, and copying. Methods that keep
 // their buffer pay for the first two once (`setup_ns`), the others at each save.
@@ -52,7 +52,7 @@ struct CopyPlan {
   struct Part {
     uint64_t from = 0, at = 0, bytes = 0;
   };
-  std::vector<Part> gather;  // into a buffer on the device, by stream 0
+  std::vector<Part> gather;  // gathered into a buffer on the device, on stream 0
   std::vector<Copy> copies;
   uint64_t source_bytes = 0, host_bytes = 0, gathered_bytes = 0;
 };
@@ -94,15 +94,15 @@ struct MeasureOptions {
   unsigned warmup = 2, repeats = 7;
 };
 
-// A device with the tensors of all workloads in its memory: room for the largest, filled with noise.
+// A device whose memory stands for the tensors of any workload: it has room for the largest, and is filled with noise.
 struct StagingSource {
   Device* device = nullptr;
   Device::Memory memory;
 };
 StagingSource make_source(Device& device, const std::vector<Workload>& workloads);
 
-// All `sources` at the same time, each from a thread of its own, every repeat with a common start. One line per source; if one device
-// cannot do it, none does. When `stop` is set there are fewer repeats, or none. Throws failures that are not the device's.
+// Copies from all `sources` at the same time, each on its own thread; every repeat has a common start. Gives one line per source; if one
+// device cannot do it, none does. When `stop` is set there are fewer repeats, or none. Throws failures that are not the device's.
 struct StagingJob {
   const Workload& workload;
   StagingCase how;

@@ -7,7 +7,7 @@
 namespace dcp {
 namespace {
 
-// A decoder as Llama's: grouped-query attention, gated MLP, no biases.
+// A decoder like Llama's: grouped-query attention, gated MLP, no biases.
 struct Decoder {
   std::string_view name;
   int64_t layers, hidden, key_value, intermediate, vocabulary;
@@ -71,7 +71,7 @@ Tensors weights_of(const ModelSpec& spec) {
   fail(ProblemId::usage, {.setting = "model"}, "'" + std::string(spec.name) + "'", names);
 }
 
-// What a rank gets of dim 0 by torch.chunk. A tensor without dims is on every rank.
+// Cuts dim 0 to a rank's part, as torch.chunk does. A tensor without dims is on every rank.
 void shard(Tensors& tensors, uint32_t world_size, uint32_t rank) {
   for (FolderTensor& t : tensors) {
     if (t.dims.empty()) continue;

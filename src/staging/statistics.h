@@ -12,7 +12,7 @@ struct Spread {
   double quartiles = 0;
 };
 
-// Of at least one value; the median of an even number is the lower of the middle two, so that it is a measured value.
+// There must be at least one value. The median of an even number of values is the lower of the middle two, so that it is a measured value.
 Spread spread_of(std::vector<uint64_t> values);
 
 inline double bytes_per_second(uint64_t bytes, uint64_t ns) {

@@ -7,7 +7,7 @@
 #include <future>
 #include <memory>
 
-#include "base/serial_queue.h"
+#include "base/workers.h"
 #include "exec/dcp_folder.h"
 #include "exec/synthetic.h"
 #include "kernels/kernels.h"
@@ -18,7 +18,7 @@ namespace dcp {
 namespace {
 
 constexpr std::array<std::string_view, 3> kNames{"disabled", "async", "async_with_pinned_mem"};
-constexpr uint64_t kStampEvery = 4096;  // as stamp() of the device
+constexpr uint64_t kStampEvery = 4096;  // as in the device's stamp()
 constexpr uint64_t kHostAlignment = 64;
 constexpr uint64_t kBlock = 4 << 20;  // copied, converted and written at once
 
@@ -27,7 +27,7 @@ enum Kind : size_t { kForward, kOptimizer, kCopying, kWaiting, kWriting };
 
 bool is_model(const FolderTensor& t) { return !names_training_state(std::string_view(t.key).substr(0, t.key.find('.'))); }
 
-// A checkpoint that is written: which tensors of the workload, as what.
+// The content of a checkpoint: the tensors of the workload, and their dtypes.
 struct Content {
   std::vector<size_t> tensors;  // of the workload
   std::optional<DcpFolder> folder;
@@ -157,7 +157,7 @@ class Trainer {
       return;
     }
     s.staging_ns = timed(kTraining, kCopying, step,
-                         [&] { copy_all(pinned_.get()); });  // asks for the copies, which run beside the next forward and backward
+                         [&] { copy_all(pinned_.get()); });  // starts the copies, which run during the next forward and backward
     auto staged = std::make_shared<std::promise<void>>();
     staged_ = staged->get_future();
     writer_.run([this, staged, written_from, step] {
@@ -183,7 +183,7 @@ class Trainer {
     return Bytes(block_).first(bytes);
   }
 
-  // `bytes_at(tensor, offset, bytes)`: that part of a tensor, at most kBlock, valid until the next call.
+  // `bytes_at(tensor, offset, bytes)` returns a part of a tensor, of at most kBlock bytes, valid until the next call.
   template <class BytesAt>
   void write(const Content& content, uint32_t step, SaveFacts& s, const BytesAt& bytes_at) {
     std::vector<std::byte> converted;
@@ -210,7 +210,7 @@ class Trainer {
   }
 
   // `.metadata` first, so that a half-removed folder is never taken for a checkpoint. A folder that is no longer the one that was written
-  // stays.
+  // is kept.
   void purge() {
     const auto [name, written] = kept_.front();
     kept_.pop_front();
@@ -254,7 +254,7 @@ std::optional<SaveMode> save_mode_named(std::string_view name) {
   return std::nullopt;
 }
 
-// Finite in every floating dtype, and of one size in all: elements of 0x30 to 0x3f bytes.
+// Elements of bytes 0x30 to 0x3f are finite in every floating dtype, and of similar size.
 std::byte stamp_of(uint32_t step) { return static_cast<std::byte>(0x30 + step % 16); }
 
 TrainResult train(Io& io, Device& device, const Workload& workload, const TrainSpec& spec, const StopFlag& stop) {

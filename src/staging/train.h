@@ -1,10 +1,10 @@
-// The trainer's view of saving: a loop of steps on a device, with checkpoints written beside it as torch's trainers write them.
+// The trainer's view of saving: a loop of steps on a device, with checkpoints written as torch's trainers write them.
 //
 // A step is forward and backward, then the optimizer, which changes every tensor: in each 4096 bytes of a tensor the first 64 become the
-// byte stamp_of(step), the rest stays what synthetic_values(seed 1) gave. So a checkpoint shows whether it holds one step and no other.
+// byte stamp_of(step), the rest stays what synthetic_values(seed 1) gave. So one can see whether a checkpoint holds exactly one step.
 //
 //   disabled                 training stands still while the checkpoint is written from the device, block by block
-//   async                    training stands still while tensors are copied into ordinary memory, allocated for each save; a thread writes it
+//   async training stands still while tensors are copied into ordinary memory, allocated for each save; a thread writes it out
 //   async_with_pinned_mem    tensors are copied into pinned memory, allocated once, beside the next forward and backward; training waits
 //                            for the copy before the optimizer changes them; a thread writes it
 //
@@ -75,7 +75,7 @@ struct TrainSummary {
   double overhead = 0;                    // of the mean step, relative to the loop without saves
 };
 TrainSummary summarize(const TrainResult& result, const TrainResult& without_saves);
-// In one sentence.
+// The conclusion in one sentence.
 std::string train_verdict(const std::vector<TrainResult>& modes, const TrainResult& without_saves);
 
 }  // namespace dcp

@@ -1,8 +1,8 @@
-// What runs of the training loop come to: pure functions of their results.
+// Conclusions from runs of the training loop: pure functions of their results.
 #include <algorithm>
 #include <numeric>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "staging/statistics.h"
 #include "staging/train.h"
 
@@ -10,7 +10,7 @@ namespace dcp {
 namespace {
 
 uint64_t mean_step(const TrainResult& r) {
-  const size_t n = std::max<size_t>(r.step_ns.size(), 2) - 1;  // the last step's save is another one
+  const size_t n = std::max<size_t>(r.step_ns.size(), 2) - 1;  // the last step is saved in another way
   return std::accumulate(r.step_ns.begin(), r.step_ns.begin() + static_cast<ptrdiff_t>(std::min(n, r.step_ns.size())), uint64_t{0}) / n;
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/quantity.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

@@ -27,7 +27,7 @@ std::string curve_note(const std::vector<StagingLine>& lines);
 // The warning if the best pinned rate is below the link's usual rate; nullopt: it is not, or the link is unknown.
 std::optional<std::string> slow_link(const std::vector<StagingLine>& lines, const LinkFacts& link);
 
-// For several devices at once: bytes per second of all together, by their slowest repeat; and of the slowest alone.
+// For several devices at once: bytes per second of all together, over the time of the slowest device, and of the slowest device alone.
 struct Combined {
   double sum = 0, slowest = 0;
   uint32_t slowest_device = 0;

@@ -1,4 +1,4 @@
-// What is staged: the tensors of one rank's checkpoint, or one buffer of a given size.
+// The data to stage: the tensors of one rank's checkpoint, or one buffer of a given size.
 #pragma once
 
 #include <cstdint>

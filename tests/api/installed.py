@@ -2,11 +2,12 @@
 """Installs the library into an empty folder, builds the examples against it as a project of their own, and runs them; also by pkg-config, and with
 the sources as a part of another project.
 
-    installed.py BUILD DCPCTL SOURCE COMPILER TORCH_PYTHON LIBTORCH_PYTHON
+    installed.py BUILD DCPCTL SOURCE COMPILER TORCH LIBTORCH OBJECT
 
-LIBTORCH_PYTHON has the LibTorch that the training example is built with, TORCH_PYTHON the torch that loads what it saved; either may be "":
-then only what needs no LibTorch is tried.
+LIBTORCH is the folder of the LibTorch that the training example is linked with, OBJECT that example, compiled; TORCH is the socket of a process that has
+imported the torch that loads what it saved (tests/torch/resident.py). Any may be "": then only what needs no LibTorch is tried.
 """
+import filecmp
 import os
 import re
 import shutil
@@ -93,12 +94,25 @@ def by_pkg_config(at, source, compiler):
     assert "weight" in run(at / "by_pkg_config", Path(source, "tests/data/fsdp2_ws4/ckpt"))
 
 
-def package_of(python):
-    """The folder of a Python's torch, found without importing it."""
-    if not python or not Path(python).exists():
-        return None
-    code = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-    return run(python, "-c", code).strip() or None
+def ask_torch(torch, script, argument):
+    """What a script prints; "" without a torch to ask."""
+    if not torch:
+        return ""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(script)
+        file.flush()
+        return run(sys.executable, "-B", Path(__file__).parent.parent / "torch/resident.py", "run", torch, file.name, argument)
+
+
+def link(build, name, compiled):
+    """A program of the project in `build`, of an object that was compiled elsewhere by the same headers."""
+    command = run("ninja", "-C", build, "-t", "commands", name).splitlines()[-1]
+    made = build / f"CMakeFiles/{name}.dir/{name}.cc.o"
+    assert str(made.relative_to(build)) in command, command
+    made.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(compiled, made)
+    run("sh", "-c", command, cwd=build)
+    return build / name
 
 
 def check_names(library):
@@ -111,7 +125,7 @@ def check_names(library):
             sys.exit(f"{library} shows {text}")
 
 
-def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
+def main(build, dcpctl, source, compiler, torch, libtorch, compiled):
     with tempfile.TemporaryDirectory(prefix="dcpctl-api-") as folder:
         at = Path(folder)
         run("cmake", "--install", build, "--component", "library", "--prefix", at / "prefix")
@@ -121,12 +135,12 @@ def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
         by_pkg_config(at, source, compiler)
         as_part_of_another(at / "around", source, compiler)
         shutil.copytree(Path(source, "examples"), at / "examples")
-        libtorch = package_of(libtorch_python)
+        assert not filecmp.dircmp(Path(source, "include/dcpctl"), at / "prefix/include/dcpctl").diff_files, "the installed headers are others"
         prefixes = f"{at}/prefix" + (f";{libtorch}" if libtorch else "")
         configured = run("cmake", "-S", at / "examples", "-B", at / "build", f"-DCMAKE_PREFIX_PATH={prefixes}", f"-DCMAKE_CXX_COMPILER={compiler}",
-                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-G", "Ninja")
+                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-G", "Ninja")
         assert "Warning" not in configured, configured
-        run("cmake", "--build", at / "build")
+        run("cmake", "--build", at / "build", "--target", "read_tensor", "save_ranks")
 
         # A tensor of a checkpoint that torch wrote, whole and in part, beside what the program says of it.
         read = at / "build/read_tensor"
@@ -144,16 +158,16 @@ def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
         assert codes == [0] * 4, said
         assert sorted(os.listdir(checkpoint)) == [".metadata", *(f"__{r}_0.distcp" for r in range(4))], os.listdir(checkpoint)
         run(dcpctl, "verify", checkpoint)
-        if torch_python and Path(torch_python).exists():
-            run(torch_python, "-W", "ignore", "-c", LOAD_RANKS, checkpoint)
+        ask_torch(torch, LOAD_RANKS, checkpoint)
         codes, said = save_ranks(program, checkpoint, at / "second", 3)
         assert codes == [2] * 3 and all("rank 0" in s and "exists" in s for s in said), (codes, said)
 
-        train = at / "build/train_and_save"
-        assert train.exists() == bool(libtorch), "LibTorch was not found"
+        targets = run("ninja", "-C", at / "build", "-t", "targets", "all")
+        assert ("\ntrain_and_save: " in targets) == bool(libtorch), "LibTorch was not found"
         if not libtorch:
             print("no LibTorch: the training example was not built")
             return
+        train = link(at / "build", "train_and_save", compiled)
         (at / "run").mkdir()
         said = run(train, at / "run", 1 << 17, "--torch-save")  # 140 MB: far more than is written before the next step begins
         print(said, end="")
@@ -163,8 +177,7 @@ def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
         for step in (2, 4, 6):
             run(dcpctl, "verify", at / f"run/step-{step}")
         assert "no folder" in run(train, at / "none", code=4)
-        if torch_python and Path(torch_python).exists():
-            assert run(torch_python, "-W", "ignore", "-c", LOAD, at / "run").strip().endswith("as they were")
+        assert not torch or ask_torch(torch, LOAD, at / "run").strip().endswith("as they were")
 
 
 if __name__ == "__main__":

@@ -65,28 +65,28 @@ def an_argument_too_many(c):
 @wrong("usage", "consolidate ckpt out.zip")
 def an_unknown_ending(c):
     """
-    dcpctl: out.zip: the command line is wrong (got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE)
+    dcpctl: out.zip: usage (got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR)
     """
 
 
 @wrong("usage", "consolidate ckpt out")
 def no_ending(c):
     """
-    dcpctl: out: the command line is wrong (got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE)
+    dcpctl: out: usage (got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR)
     """
 
 
 @wrong("usage", "consolidate ckpt out.pt --max-shard-size 1MB")
 def a_file_where_a_folder_is_written(c):
     """
-    dcpctl: out.pt: the command line is wrong (got a file name together with --max-shard-size, expected a folder name)
+    dcpctl: out.pt: usage (got a file name together with --max-shard-size, expected a folder name)
     """
 
 
 @wrong("usage", "consolidate ckpt out.pt --root ''", "inspect ckpt --root ''")
 def a_value_that_is_empty(c):
     """
-    dcpctl: the command line is wrong (got --root '', expected a value)
+    dcpctl: usage (got --root '', expected a value)
     hint: leave --root out, or give it a value; a variable in a script may be empty
     """
 
@@ -94,8 +94,8 @@ def a_value_that_is_empty(c):
 @wrong("several_models", "consolidate ckpt out.pt --model-only", "cast ckpt out.pt --dtype bf16 --model-only")
 def models_of_which_none_is_chosen(c):
     """
-    dcpctl: ckpt: there are several models (got --root ema, --root model)
-    hint: choose one, or keep all of them, nested as they are, with --keep-root
+    dcpctl: ckpt: several_models (got --root ema, --root model)
+    hint: its own
     """
     c.tensors["ema.w"], c.paths["ema.w"] = Tensor((2,), [((0,), (2,))]), ("ema", "w")
     c.items.append(Item("ema.w", (0,), "__0_0.distcp", tensor_item([7, 8], (2,))))
@@ -104,14 +104,14 @@ def models_of_which_none_is_chosen(c):
 @wrong("usage", "consolidate ckpt out.pt --max-memory 12XB")
 def a_size_with_an_unknown_unit(c):
     """
-    dcpctl: the command line is wrong (got size '12XB', expected a number with B, k, KiB, MB, MiB, GB or GiB)
+    dcpctl: usage (got size '12XB', expected a number with B, k, KiB, MB, MiB, GB or GiB)
     """
 
 
 @wrong("usage", "consolidate ckpt out.pt --max-memory 99999999999999GiB")
 def a_size_that_overflows(c):
     """
-    dcpctl: the command line is wrong (got size '99999999999999GiB', expected a number with B, k, KiB, MB, MiB, GB or GiB)
+    dcpctl: usage (got size '99999999999999GiB', expected a number with B, k, KiB, MB, MiB, GB or GiB)
     """
 
 
@@ -138,98 +138,98 @@ RESHARD = "reshard ckpt out "
 def no_number_of_ranks(c):
     """
     dcpctl: --world-size is missing
-    hint: --mesh, --layout and --like say the number of ranks, too
+    hint: kWorldSize
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2y4", RESHARD + "--mesh 2y4 --placements '*=shard(0),shard(0)'")
 def a_mesh_that_is_none(c):
     """
-    dcpctl: the command line is wrong (got mesh '2y4', expected sizes with x between, such as 2x4, of at most 65536 ranks)
+    dcpctl: usage (got mesh '2y4', expected sizes with x between, such as 2x4, of at most 65536 ranks)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 512x512")
 def a_mesh_that_is_too_large(c):
     """
-    dcpctl: the command line is wrong (got mesh '512x512', expected sizes with x between, such as 2x4, of at most 65536 ranks)
+    dcpctl: usage (got mesh '512x512', expected sizes with x between, such as 2x4, of at most 65536 ranks)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --world-size 6")
 def a_mesh_of_another_number_of_ranks(c):
     """
-    dcpctl: the command line is wrong (got mesh 2x4 of 8 ranks with a world size of 6, expected as many)
+    dcpctl: usage (got mesh 2x4 of 8 ranks with a world size of 6, expected as many)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp")
 def fewer_names_than_mesh_dims(c):
     """
-    dcpctl: the command line is wrong (got 1 names 'dp' for mesh 2x4, expected 2)
+    dcpctl: usage (got 1 names 'dp' for mesh 2x4, expected 2)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp,dp")
 def two_mesh_dims_of_one_name(c):
     """
-    dcpctl: the command line is wrong (got mesh dims 'dp,dp', expected distinct names with commas between)
+    dcpctl: usage (got mesh dims 'dp,dp', expected distinct names with commas between)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp,tp --placements *=cp:shard(0)")
 def an_unknown_mesh_dim(c):
     """
-    dcpctl: the command line is wrong (got mesh dim 'cp', expected one of dp, tp)
+    dcpctl: usage (got mesh dim 'cp', expected one of dp, tp)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --placements *=tp:shard(0)")
 def a_mesh_dim_without_names(c):
     """
-    dcpctl: the command line is wrong (got mesh dim 'tp', expected names given with --mesh-dims)
+    dcpctl: usage (got mesh dim 'tp', expected names given with --mesh-dims)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp,tp --placements *=tp:shard(0),tp:shard(1)")
 def a_mesh_dim_placed_twice(c):
     """
-    dcpctl: the command line is wrong (got two placements on mesh dim 'tp', expected one)
+    dcpctl: usage (got two placements on mesh dim 'tp', expected one)
     """
 
 
 @wrong("usage", RESHARD + "--mesh 2x4 --placements *=shard(0)")
 def fewer_placements_than_mesh_dims(c):
     """
-    dcpctl: the command line is wrong (got 1 placements 'shard(0)', expected 2, one a mesh dim)
+    dcpctl: usage (got 1 placements 'shard(0)', expected 2, one a mesh dim)
     """
 
 
 @wrong("usage", RESHARD + "--world-size 2 --placements *=partial")
 def an_unknown_placement(c):
     """
-    dcpctl: the command line is wrong (got placement 'partial', expected shard(DIM), strided(DIM) or replicate)
+    dcpctl: usage (got placement 'partial', expected shard(DIM), strided(DIM) or replicate)
     """
 
 
 @wrong("usage", RESHARD + "--world-size 2 --placements shard(0)")
 def a_placement_for_no_name(c):
     """
-    dcpctl: the command line is wrong (got --placements 'shard(0)', expected GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate')
+    dcpctl: usage (got --placements 'shard(0)', expected GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate')
     """
 
 
 @wrong("usage", RESHARD + "--placements *=shard(0)")
 def placements_without_a_mesh(c):
     """
-    dcpctl: the command line is wrong (got placements without a mesh, expected --mesh, such as 2x4, or --world-size N for a one-dimensional one)
+    dcpctl: usage (got placements without a mesh, expected --mesh, such as 2x4, or --world-size N for a one-dimensional one)
     """
 
 
 @wrong("usage", RESHARD + "--mesh-dims dp")
 def names_without_a_mesh(c):
     """
-    dcpctl: the command line is wrong (got --mesh-dims without a mesh, expected --mesh, such as 2x4)
+    dcpctl: usage (got --mesh-dims without a mesh, expected --mesh, such as 2x4)
     """
 
 
@@ -248,7 +248,7 @@ def layout(c, text):
 @wrong("usage", RESHARD + "--layout l.json")
 def a_layout_file_that_is_no_json(c):
     """
-    dcpctl: l.json: the command line is wrong (got a file that is not a JSON object, expected a layout: see 'dcpctl reshard --help')
+    dcpctl: l.json: usage (got a file that is not a JSON object, expected a layout: see 'dcpctl reshard --help')
     """
     layout(c, "{'mesh': 2}")
 
@@ -256,7 +256,7 @@ def a_layout_file_that_is_no_json(c):
 @wrong("usage", RESHARD + "--layout l.json")
 def a_layout_file_with_an_unknown_member(c):
     """
-    dcpctl: l.json: the command line is wrong (got member 'world-size', expected world_size, mesh, mesh_dims, placements or like)
+    dcpctl: l.json: usage (got member 'world-size', expected world_size, mesh, mesh_dims, placements or like)
     """
     layout(c, '{"world-size": 2}')
 
@@ -264,7 +264,7 @@ def a_layout_file_with_an_unknown_member(c):
 @wrong("usage", RESHARD + "--layout l.json")
 def a_layout_file_whose_mesh_is_an_object(c):
     """
-    dcpctl: l.json: the command line is wrong (got member 'mesh': an object, expected a text, or an array of texts or numbers)
+    dcpctl: l.json: usage (got member 'mesh': an object, expected a text, or an array of texts or numbers)
     """
     layout(c, '{"mesh": {"dp": 2}}')
 
@@ -272,7 +272,7 @@ def a_layout_file_whose_mesh_is_an_object(c):
 @wrong("usage", RESHARD + "--layout l.json")
 def a_layout_file_with_a_wrong_placement(c):
     """
-    dcpctl: l.json: the command line is wrong (got placement 'split(1)', expected shard(DIM), strided(DIM) or replicate)
+    dcpctl: l.json: usage (got placement 'split(1)', expected shard(DIM), strided(DIM) or replicate)
     """
     layout(c, '{"mesh": [2, 2], "placements": {"*": ["shard(0)", "split(1)"]}}')
 
@@ -281,7 +281,7 @@ def a_layout_file_with_a_wrong_placement(c):
 def a_layout_file_without_a_number_of_ranks(c):
     """
     dcpctl: l.json: neither world_size, mesh nor like
-    hint: --mesh, --layout and --like say the number of ranks, too
+    hint: kWorldSize
     """
     layout(c, "{}")
 
@@ -289,7 +289,7 @@ def a_layout_file_without_a_number_of_ranks(c):
 @wrong("usage", RESHARD + "--layout l.json")
 def a_layout_file_of_no_ranks(c):
     """
-    dcpctl: l.json: the command line is wrong (got world_size 0, expected 1 to 65536)
+    dcpctl: l.json: usage (got world_size 0, expected 1 to 65536)
     """
     layout(c, '{"world_size": 0}')
 
@@ -297,28 +297,28 @@ def a_layout_file_of_no_ranks(c):
 @wrong("placement_no_dim", RESHARD + "--world-size 2 --placements *=shard(7)")
 def a_placement_on_a_dim_that_is_not_there(c):
     """
-    dcpctl: ckpt: the placement splits a dim that none of its tensors has (got model.w, model.b for '*')
+    dcpctl: ckpt: placement_no_dim (got model.w, model.b for '*')
     """
 
 
 @wrong("usage", RESHARD + "--world-size 2 --for-torch 2", RESHARD + "--world-size 2 --for-torch 2", "convert ckpt out --for-torch 2")
 def a_release_that_is_none(c):
     """
-    dcpctl: the command line is wrong (got --for-torch '2', expected X.Y, 2.0 or later)
+    dcpctl: usage (got --for-torch '2', expected X.Y, 2.0 or later)
     """
 
 
 @wrong("usage", "convert ckpt out.pt --for-torch 2.4")
 def a_release_for_a_model_file(c):
     """
-    dcpctl: out.pt: the command line is wrong (got --for-torch with an output that is not a DCP folder, expected a folder name)
+    dcpctl: out.pt: usage (got --for-torch with an output that is not a DCP folder, expected a folder name)
     """
 
 
 @wrong("key_missing", "consolidate ckpt out.pt --key model.q", "inspect ckpt --key model.q")
 def a_key_that_is_not_there(c):
     """
-    dcpctl: ckpt: no such key (got model.q)
+    dcpctl: ckpt: key_missing (got model.q)
     hint: did you mean 'model.w'?
     """
 
@@ -361,7 +361,7 @@ def a_rename_that_matches_nothing(c):
 @wrong("root_missing", "consolidate ckpt out.pt --root modell")
 def a_root_that_is_not_there(c):
     """
-    dcpctl: ckpt: no key lies under this root (got modell, expected one of model)
+    dcpctl: ckpt: root_missing (got modell, expected one of model)
     hint: did you mean 'model'?
     """
 
@@ -369,6 +369,6 @@ def a_root_that_is_not_there(c):
 @wrong("nothing_selected", "consolidate ckpt out.pt --exclude *", "inspect ckpt --include nothing.*")
 def nothing_is_left(c):
     """
-    dcpctl: ckpt: no key is left after selection
+    dcpctl: ckpt: nothing_selected
     hint: see the keys with 'dcpctl inspect ckpt --keys'
     """

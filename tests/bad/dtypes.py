@@ -22,8 +22,8 @@ def float8(c, name):
 @case("cast_scaled", "consolidate ckpt out.pt --dtype bf16", "inspect ckpt --dtype bf16", "consolidate ckpt out.pt --dtype-rule *.w=bf16 --exclude *_inv", exit=2)
 def float8_with_a_scale(c):
     """
-    dcpctl: ckpt: tensor 'model.w': a float8 tensor that has a scale is not cast (got float8_e4m3fn with its scale 'model.w_scale_inv')
-    hint: its values mean nothing without the scale: --dtype-rule 'KEY=keep' leaves it as it is, --raw casts it anyway
+    dcpctl: ckpt: tensor 'model.w': cast_scaled (got float8_e4m3fn with its scale 'model.w_scale_inv')
+    hint: its own
     """
     float8(c, "model.w_scale_inv")
 
@@ -31,8 +31,8 @@ def float8_with_a_scale(c):
 @case("cast_opaque", "consolidate ckpt out.pt --dtype bf16")
 def a_tensor_subclass(c):
     """
-    dcpctl: ckpt: tensor 'model.w': only plain tensors can be cast (got float32 that is quantized or a subclass)
-    hint: --dtype-rule 'KEY=keep' leaves it as it is
+    dcpctl: ckpt: tensor 'model.w': cast_opaque (got float32 that is quantized or a subclass)
+    hint: its own
     """
     one_tensor(c, [1] * 6)
     subclass = call("torch._utils._rebuild_wrapper_subclass", glob("torchao.dtypes.AffineQuantizedTensor"), storage(count=6))
@@ -42,8 +42,8 @@ def a_tensor_subclass(c):
 @case("cast_opaque", "consolidate ckpt out.pt --dtype-rule model.w=bf16", "inspect ckpt --dtype-rule model.?=bf16")
 def a_rule_for_a_quantized_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.w': only plain tensors can be cast (got qint8)
-    hint: --dtype-rule 'KEY=keep' leaves it as it is
+    dcpctl: ckpt: tensor 'model.w': cast_opaque (got qint8)
+    hint: its own
     """
     one_tensor(c, [1] * 6)
     c.tensors["model.w"].dtype = "torch.qint8"
@@ -55,8 +55,8 @@ def values_that_are_too_large(c):
     dcpctl: kept 2 model keys; left out 1 non-model key under step
     dcpctl: stripped the root 'model'
     dcpctl: cast 2 tensors: 32 B become 16 B
-    dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 2 values, float32 to float16)
-    hint: without --strict-cast they are converted as torch does; --dtype-rule 'KEY=keep' leaves a tensor as it is
+    dcpctl: ckpt: tensor 'model.w': cast_overflow (got 2 values, float32 to float16)
+    hint: its own
     """
     one_tensor(c, [65519, 65520, -1e30, float("inf"), float("nan"), 1e-30])
 
@@ -66,9 +66,9 @@ def values_that_float8_has_no_room_for(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: cast 2 tensors: 32 B become 8 B
-    dcpctl: ckpt: tensor 'model.b': the tensor holds values that are too large for its new dtype (got 1 value, float32 to float8_e4m3fn)
-    dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 3 values, float32 to float8_e4m3fn)
-    hint: without --strict-cast they are converted as torch does; --dtype-rule 'KEY=keep' leaves a tensor as it is
+    dcpctl: ckpt: tensor 'model.b': cast_overflow (got 1 value, float32 to float8_e4m3fn)
+    dcpctl: ckpt: tensor 'model.w': cast_overflow (got 3 values, float32 to float8_e4m3fn)
+    hint: its own
     """
     one_tensor(c, [464, 465, -1e30, float("inf"), float("nan"), 1e-30])
     c.item("model.b").data = tensor_item([500, 8], (2,))
@@ -77,8 +77,8 @@ def values_that_float8_has_no_room_for(c):
 @case("dtype_needs_torch", "reshard ckpt out --world-size 2 --for-torch 2.1", "cast ckpt out --dtype bf16 --dtype-scope all --dtype-rule model.w=keep --for-torch 2.1")
 def a_dtype_that_the_release_lacks(c):
     """
-    dcpctl: ckpt: tensor 'model.w': the torch that --for-torch names has no such dtype (got float8_e4m3fn, expected torch 2.2 or later)
-    hint: name a later release, or leave the key out with --exclude
+    dcpctl: ckpt: tensor 'model.w': dtype_needs_torch (got float8_e4m3fn, expected torch 2.2 or later)
+    hint: its own
     """
     one_tensor(c, [1] * 6)
     c.tensors["model.w"].dtype = "torch.float8_e4m3fn"

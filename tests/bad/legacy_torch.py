@@ -24,8 +24,8 @@ def w(count=2, shape=(2,), **stored):
 @case("legacy_header")
 def another_protocol(c):
     """
-    dcpctl: m.pt @ 0xf: a pickle beside the object's is not what torch writes there (got 1002, expected protocol version 1001)
-    hint: do not load it: no release of torch puts this there
+    dcpctl: m.pt @ 0xf: legacy_header (got 1002, expected protocol version 1001)
+    hint: its own
     """
     put(c, old_file(w(), W, protocol=1002))
 
@@ -33,8 +33,8 @@ def another_protocol(c):
 @case("legacy_header", *COMMANDS, "verify m.pt --fail-on unsafe", "inspect m.pt --fail-on unsafe")
 def a_protocol_that_is_computed(c):
     """
-    dcpctl: m.pt @ 0xf: a pickle beside the object's is not what torch writes there (got posix.system, expected plain values)
-    hint: do not load it: no release of torch puts this there
+    dcpctl: m.pt @ 0xf: legacy_header (got posix.system, expected plain values)
+    hint: its own
     """
     put(c, old_file(w(), W, protocol=call("posix.system", "true")))
 
@@ -42,8 +42,8 @@ def a_protocol_that_is_computed(c):
 @case("legacy_header", *COMMANDS, "verify m.pt --fail-on unsafe")
 def sizes_of_types_that_run_something(c):
     """
-    dcpctl: m.pt @ 0x17: a pickle beside the object's is not what torch writes there (got posix.system, expected plain values)
-    hint: do not load it: no release of torch puts this there
+    dcpctl: m.pt @ 0x17: legacy_header (got posix.system, expected plain values)
+    hint: its own
     """
     put(c, old_file(w(), W, info={**SYS_INFO, "type_sizes": call("posix.system", "true")}))
 
@@ -51,8 +51,8 @@ def sizes_of_types_that_run_something(c):
 @case("legacy_header", *COMMANDS, "verify m.pt --fail-on unsafe")
 def a_list_of_storages_that_runs_something(c):
     """
-    dcpctl: m.pt @ 0x11d: a pickle beside the object's is not what torch writes there (got posix.system, expected plain values)
-    hint: do not load it: no release of torch puts this there
+    dcpctl: m.pt @ 0x11d: legacy_header (got posix.system, expected plain values)
+    hint: its own
     """
     put(c, old_file(w(), W, keys=["0", call("posix.system", "true")]))
 
@@ -60,8 +60,8 @@ def a_list_of_storages_that_runs_something(c):
 @case("legacy_big_endian")
 def saved_on_a_big_endian_machine(c):
     """
-    dcpctl: m.pt @ 0x17: the file was saved on a big-endian machine, in a form that does not say how numbers lie in it
-    hint: save it again on such a machine: torch.save(torch.load(FILE), NEW)
+    dcpctl: m.pt @ 0x17: legacy_big_endian
+    hint: its own
     """
     put(c, old_file(w(), W, info={**SYS_INFO, "little_endian": False}))
 
@@ -74,8 +74,8 @@ def sizes_of_types_that_nobody_needs(c):
 @case("pickle_truncated")
 def an_object_that_is_cut_short(c):
     """
-    dcpctl: m.pt @ 0xbf: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)
-    hint: the file was cut short: restore it from the original
+    dcpctl: m.pt @ 0xbf: pickle_truncated (got no line end, expected two lines for GLOBAL)
+    hint: its own
     """
     put(c, old_file(w(), W)[:200])
 
@@ -83,8 +83,8 @@ def an_object_that_is_cut_short(c):
 @case("pickle_truncated")
 def a_text_longer_than_the_file(c):
     """
-    dcpctl: m.pt @ 0x90: the pickle ends inside an opcode (got 30 bytes left, expected 1073741824 for BINUNICODE)
-    hint: the file was cut short: restore it from the original
+    dcpctl: m.pt @ 0x90: pickle_truncated (got 30 bytes left, expected 1073741824 for BINUNICODE)
+    hint: its own
     """
     put(c, old_file({"w": Op(pickle.BINUNICODE + struct.pack("<I", 1 << 30))}, W))
 
@@ -92,7 +92,7 @@ def a_text_longer_than_the_file(c):
 @case("not_checkpoint")
 def a_pickle_of_another_number(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a pickle, not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: m.pt: not_checkpoint (got a pickle, not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     put(c, old_file(w(), W).replace(pickle.dumps(MAGIC, 2), pickle.dumps(MAGIC + 1, 2)))
 
@@ -100,7 +100,7 @@ def a_pickle_of_another_number(c):
 @case("not_checkpoint")
 def the_tar_of_torch_0_1(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a torch.save file in the tar form of torch 0.1, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: m.pt: not_checkpoint (got a torch.save file in the tar form of torch 0.1, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     hint: if you trust it, rewrite it with torch: torch.save(torch.load(FILE, weights_only=False), NEW)
     """
     import io
@@ -118,7 +118,7 @@ def the_tar_of_torch_0_1(c):
 @case("pickle_storage_id")
 def an_id_of_the_newer_form(c):
     """
-    dcpctl: m.pt @ 0xe7: a persistent id in the pickle names no storage (got a tuple of 5, expected ('storage', class, key, location, count, view) or ('module', class, file, source))
+    dcpctl: m.pt @ 0xe7: pickle_storage_id (got a tuple of 5, expected ('storage', class, key, location, count, view) or ('module', class, file, source))
     """
     put(c, old_file({"w": rebuild(Op(op(("storage", glob("torch.FloatStorage"), "0", "cpu", 2)) + pickle.BINPERSID), (2,))}, W))
 
@@ -126,7 +126,7 @@ def an_id_of_the_newer_form(c):
 @case("pickle_storage_id")
 def an_id_of_another_kind(c):
     """
-    dcpctl: m.pt @ 0xe8: a persistent id in the pickle names no storage (got a tuple of 6, expected ('storage', class, key, location, count, view) or ('module', class, file, source))
+    dcpctl: m.pt @ 0xe8: pickle_storage_id (got a tuple of 6, expected ('storage', class, key, location, count, view) or ('module', class, file, source))
     """
     put(c, old_file(w(kind="stowage"), W))
 
@@ -134,7 +134,7 @@ def an_id_of_another_kind(c):
 @case("item_unknown_dtype")
 def a_class_of_tomorrow(c):
     """
-    dcpctl: m.pt @ 0x86: the item's element type is unknown (got torch.Float5Storage)
+    dcpctl: m.pt @ 0x86: item_unknown_dtype (got torch.Float5Storage)
     """
     put(c, old_file(w(cls="torch.Float5Storage"), W))
 
@@ -142,7 +142,7 @@ def a_class_of_tomorrow(c):
 @case("item_bad_storage")
 def a_key_that_is_no_text(c):
     """
-    dcpctl: m.pt @ 0x86: the item describes a storage in a way torch does not (got 7, expected a storage's key)
+    dcpctl: m.pt @ 0x86: item_bad_storage (got 7, expected a storage's key)
     """
     put(c, old_file(w(key=7), W))
 
@@ -150,7 +150,7 @@ def a_key_that_is_no_text(c):
 @case("over_limit")
 def a_key_of_a_novel(c):
     """
-    dcpctl: m.pt @ 0x86: a number in the file is over the limit (got a storage's key of 5000 bytes, expected at most 64)
+    dcpctl: m.pt @ 0x86: over_limit (got a storage's key of 5000 bytes, expected at most 64)
     """
     put(c, old_file(w(key="x" * 5000), W))
 
@@ -158,7 +158,7 @@ def a_key_of_a_novel(c):
 @case("item_bad_storage")
 def a_negative_count(c):
     """
-    dcpctl: m.pt @ 0x86: the item describes a storage in a way torch does not (got -1, expected a storage's size)
+    dcpctl: m.pt @ 0x86: item_bad_storage (got -1, expected a storage's size)
     """
     put(c, old_file(w(count=-1), W))
 
@@ -166,7 +166,7 @@ def a_negative_count(c):
 @case("number_overflow")
 def a_count_that_overflows(c):
     """
-    dcpctl: m.pt @ 0x86: a size overflows 64 bits (got 4611686018427387904 * 4)
+    dcpctl: m.pt @ 0x86: number_overflow (got 4611686018427387904 * 4)
     """
     put(c, old_file(w(count=1 << 62), W, counts={"0": 1 << 62}))
 
@@ -174,7 +174,7 @@ def a_count_that_overflows(c):
 @case("legacy_storage_twice")
 def counts_that_disagree(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x86: a storage is described in two ways (got 8 and 4 bytes)
+    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice (got 8 and 4 bytes)
     """
     put(c, old_file({**w(), "v": rebuild(old_storage(count=1), (1,))}, W))
 
@@ -182,7 +182,7 @@ def counts_that_disagree(c):
 @case("legacy_storage_twice")
 def classes_that_disagree(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x86: a storage is described in two ways (got two classes)
+    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice (got two classes)
     """
     put(c, old_file({**w(), "v": rebuild(old_storage("torch.IntStorage", count=2), (2,))}, W))
 
@@ -190,7 +190,7 @@ def classes_that_disagree(c):
 @case("item_outside_storage")
 def a_tensor_beyond_its_storage(c):
     """
-    dcpctl: m.pt @ 0x86: tensor 'w': the tensor reaches outside its storage (got element 2, expected less than 2)
+    dcpctl: m.pt @ 0x86: tensor 'w': item_outside_storage (got element 2, expected less than 2)
     """
     put(c, old_file(w(shape=(3,)), W))
 
@@ -210,7 +210,7 @@ def parts_of_one_storage(c):
 @case("legacy_view")
 def a_part_beyond_its_storage(c):
     """
-    dcpctl: m.pt > storage 8 @ 0x86: a part of a storage reaches outside it (got 2 elements at 1, expected within 2)
+    dcpctl: m.pt > storage 8 @ 0x86: legacy_view (got 2 elements at 1, expected within 2)
     """
     put(c, old_file(viewed(("8", 1, 2)), W))
 
@@ -218,7 +218,7 @@ def a_part_beyond_its_storage(c):
 @case("legacy_view")
 def a_part_before_its_storage(c):
     """
-    dcpctl: m.pt > storage 8 @ 0x86: a part of a storage reaches outside it (got 2 elements at -1, expected within 2)
+    dcpctl: m.pt > storage 8 @ 0x86: legacy_view (got 2 elements at -1, expected within 2)
     """
     put(c, old_file(viewed(("8", -1, 2)), W))
 
@@ -226,7 +226,7 @@ def a_part_before_its_storage(c):
 @case("legacy_view")
 def a_part_far_beyond(c):
     """
-    dcpctl: m.pt > storage 8 @ 0x86: a part of a storage reaches outside it (got 1 element at 4611686018427387905, expected within 2)
+    dcpctl: m.pt > storage 8 @ 0x86: legacy_view (got 1 element at 4611686018427387905, expected within 2)
     """
     put(c, old_file(viewed(("8", (1 << 62) + 1, 1)), W))
 
@@ -234,7 +234,7 @@ def a_part_far_beyond(c):
 @case("item_bad_storage")
 def a_part_of_no_size(c):
     """
-    dcpctl: m.pt @ 0x86: the item describes a storage in a way torch does not (got None, expected a storage's size)
+    dcpctl: m.pt @ 0x86: item_bad_storage (got None, expected a storage's size)
     """
     put(c, old_file(viewed(("8", 0, None)), W))
 
@@ -242,7 +242,7 @@ def a_part_of_no_size(c):
 @case("pickle_storage_id")
 def a_part_that_is_no_tuple(c):
     """
-    dcpctl: m.pt @ 0xee: a persistent id in the pickle names no storage (got text '8', expected None or (view key, offset, view count))
+    dcpctl: m.pt @ 0xee: pickle_storage_id (got text '8', expected None or (view key, offset, view count))
     """
     put(c, old_file(viewed("8"), W))
 
@@ -250,7 +250,7 @@ def a_part_that_is_no_tuple(c):
 @case("legacy_storage_twice")
 def parts_that_disagree(c):
     """
-    dcpctl: m.pt > storage 8 @ 0x86: a storage is described in two ways (got two parts)
+    dcpctl: m.pt > storage 8 @ 0x86: legacy_storage_twice (got two parts)
     """
     put(c, old_file(viewed(("8", 0, 1), ("8", 1, 1)), W))
 
@@ -258,7 +258,7 @@ def parts_that_disagree(c):
 @case("legacy_storage_twice")
 def a_part_with_the_key_of_a_storage(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x86: a storage is described in two ways (got a whole one and a part of one)
+    dcpctl: m.pt > storage 0 @ 0x86: legacy_storage_twice (got a whole one and a part of one)
     """
     put(c, old_file({**viewed(("0", 0, 1)), **w()}, W))
 
@@ -269,7 +269,7 @@ def a_part_with_the_key_of_a_storage(c):
 @case("item_long_storage")
 def a_storage_that_is_longer(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x129: the storage's record is longer than the storage, which torch refuses (got 3, expected 2 elements)
+    dcpctl: m.pt > storage 0 @ 0x129: item_long_storage (got 3, expected 2 elements)
     """
     put(c, old_file(w(), {"0": bytes(12)}))
 
@@ -277,7 +277,7 @@ def a_storage_that_is_longer(c):
 @case("item_short_storage")
 def a_storage_that_is_shorter(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x129: the storage's record is shorter than the storage (got 1, expected 2 elements)
+    dcpctl: m.pt > storage 0 @ 0x129: item_short_storage (got 1, expected 2 elements)
     """
     put(c, old_file(w(), {"0": bytes(4)}))
 
@@ -285,7 +285,7 @@ def a_storage_that_is_shorter(c):
 @case("item_short_storage")
 def a_storage_of_a_negative_count(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x129: the storage's record is shorter than the storage (got -2, expected 2 elements)
+    dcpctl: m.pt > storage 0 @ 0x129: item_short_storage (got -2, expected 2 elements)
     """
     put(c, old_file(w(), W, counts={"0": -2}))
 
@@ -293,8 +293,8 @@ def a_storage_of_a_negative_count(c):
 @case("short_file")
 def a_storage_that_is_cut_short(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x129: the file ends before the bytes that belong there (got 5 bytes, expected 8)
-    hint: the file was cut short: restore it from the original
+    dcpctl: m.pt > storage 0 @ 0x129: short_file (got 5 bytes, expected 8)
+    hint: its own
     """
     put(c, old_file(w(), W)[:-3])
 
@@ -302,8 +302,8 @@ def a_storage_that_is_cut_short(c):
 @case("short_file")
 def a_file_that_ends_before_a_storage(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x129: the file ends before the bytes that belong there
-    hint: the file was cut short: restore it from the original
+    dcpctl: m.pt > storage 0 @ 0x129: short_file
+    hint: its own
     """
     put(c, old_file(w(), W)[:-12])
 
@@ -311,8 +311,8 @@ def a_file_that_ends_before_a_storage(c):
 @case("short_file")
 def a_storage_of_exabytes(c):
     """
-    dcpctl: m.pt > storage 0 @ 0x133: the file ends before the bytes that belong there (got 8 bytes, expected 1152921504606846976)
-    hint: the file was cut short: restore it from the original
+    dcpctl: m.pt > storage 0 @ 0x133: short_file (got 8 bytes, expected 1152921504606846976)
+    hint: its own
     """
     put(c, old_file(w(count=1 << 58, shape=(1 << 58,)), W, counts={"0": 1 << 58}))
 
@@ -320,7 +320,7 @@ def a_storage_of_exabytes(c):
 @case("legacy_keys")
 def a_storage_that_is_not_listed(c):
     """
-    dcpctl: m.pt @ 0x11d: the file does not list the storages that its object has (got 0 storages, without 0, expected 1)
+    dcpctl: m.pt @ 0x11d: legacy_keys (got 0 storages, without 0, expected 1)
     """
     put(c, old_file(w(), {}))
 
@@ -328,7 +328,7 @@ def a_storage_that_is_not_listed(c):
 @case("legacy_keys")
 def a_storage_that_nothing_names(c):
     """
-    dcpctl: m.pt @ 0x11d: the file does not list the storages that its object has (got text '1', expected a storage of the object)
+    dcpctl: m.pt @ 0x11d: legacy_keys (got text '1', expected a storage of the object)
     """
     put(c, old_file(w(), {**W, "1": EIGHT}))
 
@@ -336,7 +336,7 @@ def a_storage_that_nothing_names(c):
 @case("legacy_keys")
 def a_storage_that_is_listed_twice(c):
     """
-    dcpctl: m.pt @ 0x11d: the file does not list the storages that its object has (got 0 twice, expected each storage once)
+    dcpctl: m.pt @ 0x11d: legacy_keys (got 0 twice, expected each storage once)
     """
     put(c, old_file(w(), W, keys=["0", "0"]) + struct.pack("<q", 2) + EIGHT)
 
@@ -344,7 +344,7 @@ def a_storage_that_is_listed_twice(c):
 @case("legacy_keys")
 def a_part_that_is_listed(c):
     """
-    dcpctl: m.pt @ 0x12f: the file does not list the storages that its object has (got text '8', expected a storage of the object)
+    dcpctl: m.pt @ 0x12f: legacy_keys (got text '8', expected a storage of the object)
     """
     put(c, old_file(viewed(("8", 0, 1)), W, keys=["0", "8"]))
 
@@ -352,7 +352,7 @@ def a_part_that_is_listed(c):
 @case("legacy_keys")
 def a_list_that_is_a_dict(c):
     """
-    dcpctl: m.pt @ 0x11d: the file does not list the storages that its object has (got a dict, expected a list of the keys of storages)
+    dcpctl: m.pt @ 0x11d: legacy_keys (got a dict, expected a list of the keys of storages)
     """
     put(c, old_file(w(), W, keys={"0": 0}))
 
@@ -360,8 +360,8 @@ def a_list_that_is_a_dict(c):
 @case("legacy_trailing")
 def bytes_after_the_last_storage(c):
     """
-    dcpctl: m.pt @ 0x139: bytes follow the last storage (got 1 byte)
-    hint: torch.load reads what is before them: torch.save(torch.load(FILE), NEW) leaves them out
+    dcpctl: m.pt @ 0x139: legacy_trailing (got 1 byte)
+    hint: its own
     """
     put(c, old_file(w(), W) + b"\0")
 
@@ -372,8 +372,8 @@ def bytes_after_the_last_storage(c):
 @case("pickle_unsafe", "verify m.pt --fail-on unsafe", says="findings", exit=1)
 def an_object_that_runs_something(c):
     """
-    warning: m.pt: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 1 record)
-    warning: m.pt @ 0x86: object 'x': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: m.pt: crc_absent (got 1 record)
+    warning: m.pt @ 0x86: object 'x': pickle_unsafe (got posix.system)
     """
     put(c, old_file({**w(), "x": call("posix.system", "true")}, W))
 
@@ -381,8 +381,8 @@ def an_object_that_runs_something(c):
 @case("pickle_unsafe", "verify m.pt --fail-on unsafe", says="findings", exit=1)
 def the_class_of_a_module(c):
     """
-    warning: m.pt: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 1 record)
-    warning: m.pt @ 0x86: object 'net': loading this runs what torch.load(weights_only=True) refuses (got nets.Net)
+    warning: m.pt: crc_absent (got 1 record)
+    warning: m.pt @ 0x86: object 'net': pickle_unsafe (got nets.Net)
     """
     cls = Op(op(("module", glob("nets.Net"), "nets.py", "class Net: pass")) + pickle.BINPERSID)
     put(c, old_file({**w(), "net": Op(cls + pickle.EMPTY_TUPLE + pickle.NEWOBJ + op({"training": True}) + pickle.BUILD)}, W))
@@ -391,7 +391,7 @@ def the_class_of_a_module(c):
 @case("torch_no_state_dict")
 def a_whole_module(c):
     """
-    dcpctl: m.pt @ 0x86: the file holds no state dict (got an object of nets.Net, expected a dict of tensors)
+    dcpctl: m.pt @ 0x86: torch_no_state_dict (got an object of nets.Net, expected a dict of tensors)
     hint: save what is in it: torch.save(torch.load(FILE, weights_only=False).state_dict(), NEW)
     """
     cls = Op(op(("module", glob("nets.Net"), "nets.py", "class Net: pass")) + pickle.BINPERSID)
@@ -401,7 +401,7 @@ def a_whole_module(c):
 @case("torch_no_state_dict")
 def a_single_tensor(c):
     """
-    dcpctl: m.pt @ 0x86: the file holds no state dict (got a single tensor, expected a dict of tensors)
+    dcpctl: m.pt @ 0x86: torch_no_state_dict (got a single tensor, expected a dict of tensors)
     hint: save it under a name: torch.save({'name': torch.load(FILE)}, NEW)
     """
     put(c, old_file(w()["w"], W))

@@ -16,8 +16,8 @@ def beside(c, name, text="the old output"):
 @case("output_exists", exit=2)
 def an_output_that_exists(c):
     """
-    dcpctl: out.pt: the output exists (got a file)
-    hint: give another name, or --force to replace it when the new one is complete
+    dcpctl: out.pt: output_exists (got a file)
+    hint: its own
     """
     beside(c, "out.pt")
 
@@ -25,8 +25,8 @@ def an_output_that_exists(c):
 @case("output_exists", exit=2)
 def an_output_that_is_a_link_to_nowhere(c):
     """
-    dcpctl: out.pt: the output exists (got a link)
-    hint: give another name, or --force to replace it when the new one is complete
+    dcpctl: out.pt: output_exists (got a link)
+    hint: its own
     """
     (c.folder.parent / "out.pt").symlink_to("nowhere")
 
@@ -34,8 +34,8 @@ def an_output_that_is_a_link_to_nowhere(c):
 @case("output_exists", "consolidate ckpt out --max-shard-size 1MB", exit=2)
 def an_output_folder_that_is_not_empty(c):
     """
-    dcpctl: out: the output exists (got a folder that is not empty)
-    hint: give another name, or --force to replace it when the new one is complete
+    dcpctl: out: output_exists (got a folder that is not empty)
+    hint: its own
     """
     (c.folder.parent / "out").mkdir()
     beside(c, "out/notes.txt")
@@ -44,7 +44,7 @@ def an_output_folder_that_is_not_empty(c):
 @case("output_exists", "consolidate ckpt out.pt --force", exit=2)
 def an_output_that_is_a_folder(c):
     """
-    dcpctl: out.pt: the output exists (got a folder)
+    dcpctl: out.pt: output_exists (got a folder)
     hint: give another name
     """
     (c.folder.parent / "out.pt").mkdir()
@@ -54,8 +54,8 @@ def an_output_that_is_a_folder(c):
 def an_output_that_somebody_writes(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: out.pt: another dcpctl is writing this output
-    hint: wait for it, or give another name
+    dcpctl: out.pt: output_busy
+    hint: its own
     """
     lock = open(beside(c, ".out.pt.dcpctl-lock", ""), "rb")
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -66,8 +66,8 @@ def an_output_that_somebody_writes(c):
 def a_file_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.pt.dcpctl-lock: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file of 5 bytes, expected an empty file)
-    hint: see what it is and remove it, or give another name
+    dcpctl: .out.pt.dcpctl-lock: leftover_foreign (got a file of 5 bytes, expected an empty file)
+    hint: its own
     """
     beside(c, ".out.pt.dcpctl-lock", "notes")
 
@@ -77,8 +77,8 @@ def a_folder_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: left out 1 object (not tensors): step
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.dcpctl-partial/thesis.tex: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file that is not part of a checkpoint)
-    hint: see what it is and remove it, or give another name
+    dcpctl: .out.dcpctl-partial/thesis.tex: leftover_foreign (got a file that is not part of a checkpoint)
+    hint: its own
     """
     (c.folder.parent / ".out.dcpctl-partial").mkdir()
     beside(c, ".out.dcpctl-partial/thesis.tex")
@@ -87,15 +87,15 @@ def a_folder_of_somebody_where_a_leftover_may_be(c):
 @case("output_in_source", "consolidate ckpt ckpt --max-shard-size 1MB --force", exit=2)
 def an_output_that_is_the_checkpoint(c):
     """
-    dcpctl: ckpt: the output would replace the source checkpoint
-    hint: give another name
+    dcpctl: ckpt: output_in_source
+    hint: its own
     """
 
 
 @case("output_exists", "consolidate ckpt . --max-shard-size 1MB --force", exit=2)
 def an_output_that_holds_the_checkpoint(c):
     """
-    dcpctl: .: the output exists (got a folder that is not empty)
+    dcpctl: .: output_exists (got a folder that is not empty)
     hint: give another name
     """
 
@@ -103,14 +103,14 @@ def an_output_that_holds_the_checkpoint(c):
 @case("io_create", "consolidate ckpt no/such/out.pt", exit=4)
 def a_folder_that_is_not_there(c):
     """
-    dcpctl: no/such/out.pt: cannot be created (got no folder 'no/such')
+    dcpctl: no/such/out.pt: io_create (got no folder 'no/such')
     """
 
 
 @case("io_create", "consolidate ckpt ckpt/.metadata/out.pt", exit=4)
 def a_file_where_the_folder_should_be(c):
     """
-    dcpctl: ckpt/.metadata/out.pt: cannot be created (got no folder but a file at 'ckpt/.metadata')
+    dcpctl: ckpt/.metadata/out.pt: io_create (got no folder but a file at 'ckpt/.metadata')
     """
 
 
@@ -118,7 +118,7 @@ def a_file_where_the_folder_should_be(c):
 def a_folder_that_cannot_be_written(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: closed/out.pt: cannot be created (got Permission denied)
+    dcpctl: closed/out.pt: io_create (got permission denied)
     """
     (c.folder.parent / "closed").mkdir(mode=0o555)
 
@@ -126,7 +126,7 @@ def a_folder_that_cannot_be_written(c):
 @case("io_open", "inspect ckpt", "consolidate ckpt out.pt", exit=4, user="nobody")
 def metadata_that_cannot_be_read(c):
     """
-    dcpctl: ckpt/.metadata: cannot be opened (got Permission denied)
+    dcpctl: ckpt/.metadata: io_open (got permission denied)
     """
     c.write()
     (c.folder / ".metadata").chmod(0)
@@ -135,7 +135,7 @@ def metadata_that_cannot_be_read(c):
 @case("io_open", exit=4, user="nobody")
 def a_data_file_that_cannot_be_read(c):
     """
-    dcpctl: ckpt/__1_0.distcp: cannot be opened (got Permission denied)
+    dcpctl: ckpt/__1_0.distcp: io_open (got permission denied)
     """
     c.write()
     (c.folder / "__1_0.distcp").chmod(0)
@@ -144,7 +144,7 @@ def a_data_file_that_cannot_be_read(c):
 @case("io_list", "inspect closed", exit=4, user="nobody")
 def a_folder_that_cannot_be_listed(c):
     """
-    dcpctl: closed: cannot be listed (got Permission denied)
+    dcpctl: closed: io_list (got permission denied)
     """
     (c.folder.parent / "closed").mkdir(mode=0o311)
 
@@ -153,21 +153,21 @@ def a_folder_that_cannot_be_listed(c):
 def a_limit_on_the_size_of_files(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: out.pt: cannot be written (got File too large)
+    dcpctl: out.pt: io_write (got file too large)
     """
 
 
 @case("io_write", "inspect ckpt", exit=4, stdout="/dev/full")
 def a_full_disk_under_stdout(c):
     """
-    dcpctl: standard output: cannot be written (got No space left on device)
+    dcpctl: standard output: io_write (got no space left on device)
     """
 
 
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 500MiB", exit=4)
 def metadata_larger_than_the_cap(c):
     """
-    dcpctl: ckpt/.metadata: the work does not fit within --max-memory (got 10239 MiB for 4096 MiB of metadata)
+    dcpctl: ckpt/.metadata: memory_cap (got 10239 MiB for 4096 MiB of metadata)
     hint: give --max-memory NMiB
     """
     metadata_larger_than_the_address_space(c)
@@ -176,7 +176,7 @@ def metadata_larger_than_the_cap(c):
 @case("memory_out", "inspect ckpt", exit=4, limits={"AS": 1 << 30})
 def metadata_larger_than_the_address_space(c):
     """
-    dcpctl: out of memory
+    dcpctl: memory_out
     """
     c.write()
     os.truncate(c.folder / ".metadata", 4 << 30)
@@ -185,7 +185,7 @@ def metadata_larger_than_the_address_space(c):
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 1MiB", exit=4)
 def too_little_memory(c):
     """
-    dcpctl: ckpt: the work does not fit within --max-memory (got 1.0 MiB, expected N MiB or more)
+    dcpctl: ckpt: memory_cap (got 1.0 MiB, expected N MiB or more)
     hint: give --max-memory NMiB
     """
 
@@ -193,8 +193,8 @@ def too_little_memory(c):
 @case("no_dtype_in_output", "consolidate ckpt out.safetensors")
 def a_dtype_that_safetensors_lacks(c):
     """
-    dcpctl: ckpt: safetensors cannot represent some tensors (got model.b (complex128))
-    hint: leave them out with --exclude, or write a .pt file
+    dcpctl: ckpt: no_dtype_in_output (got model.b (complex128))
+    hint: its own
     """
     c.tensors["model.b"].dtype = "torch.complex128"
 
@@ -202,7 +202,7 @@ def a_dtype_that_safetensors_lacks(c):
 @case("nothing_selected", "consolidate ckpt out.safetensors --key step", exit=2)
 def objects_only_for_safetensors(c):
     """
-    dcpctl: ckpt: no key is left after selection (got no tensor)
+    dcpctl: ckpt: nothing_selected (got no tensor)
     hint: see the keys with 'dcpctl inspect ckpt --keys'
     """
 
@@ -210,8 +210,8 @@ def objects_only_for_safetensors(c):
 @case("keys_collide", "consolidate ckpt out.safetensors --root a", exit=2)
 def two_keys_of_one_name_without_their_root(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'x.y', which is also the name of 'model.w')
-    hint: leave one of the keys out with --exclude, or give it another name with --rename
+    dcpctl: ckpt: tensor 'model.b': keys_collide (got 'x.y', which is also the name of 'model.w')
+    hint: its own
     """
     c.paths.update({"model.w": ("a", "x.y"), "model.b": ("a", "x", "y")})
 
@@ -219,8 +219,8 @@ def two_keys_of_one_name_without_their_root(c):
 @case("safetensors_bad_name", "consolidate ckpt out.safetensors")
 def a_name_that_is_no_text(c):
     r"""
-    dcpctl: tensor 'w\xff': safetensors cannot hold this name (got text that is not UTF-8)
-    hint: leave the key out with --exclude, or write a .pt file
+    dcpctl: tensor 'w\xff': safetensors_bad_name (got text that is not UTF-8)
+    hint: its own
     """
     c.tensors["w\udcff"] = c.tensors.pop("model.b")
     c.item("model.b").key = "w\udcff"
@@ -230,8 +230,8 @@ def a_name_that_is_no_text(c):
 @case("safetensors_bad_name", "consolidate ckpt out.safetensors")
 def a_tensor_named_as_the_header_of_safetensors(c):
     """
-    dcpctl: tensor '__metadata__': safetensors cannot hold this name (got the header's own name)
-    hint: leave the key out with --exclude, or write a .pt file
+    dcpctl: tensor '__metadata__': safetensors_bad_name (got the header's own name)
+    hint: its own
     """
     c.tensors["__metadata__"] = c.tensors.pop("model.b")
     c.item("model.b").key = "__metadata__"
@@ -252,7 +252,7 @@ def another_model_is_expected(c):
     dcpctl: missing: model.c []
     dcpctl: other shape: model.w (got [4, 3], expected [3, 4])
     dcpctl: other dtype: model.b (got float32, expected float16)
-    dcpctl: list.txt: the result is not what --expect says (got 1 missing, 1 other shape, 1 other dtype)
+    dcpctl: list.txt: expect_differs (got 1 missing, 1 other shape, 1 other dtype)
     """
     listed(c, "# key dtype shape", "model.w  float32  [3, 4]", "model.b float16 [2] 4 B whole", "model.c float32 []", "step  object   3 B")
 
@@ -267,7 +267,7 @@ def the_model_is_what_is_expected(c):
 @case("expect_line", "consolidate ckpt out.safetensors --expect list.txt", exit=2)
 def a_list_with_nonsense(c):
     """
-    dcpctl: list.txt: a line of the list does not describe a tensor (got line 2: model.b: [2], expected key dtype [2, 3])
+    dcpctl: list.txt: expect_line (got line 2: model.b: [2], expected key dtype [2, 3])
     hint: write one as 'dcpctl inspect ckpt --keys' does
     """
     listed(c, "model.w float32 [4, 3]", "model.b: [2]")
@@ -276,14 +276,14 @@ def a_list_with_nonsense(c):
 @case("no_such_path", "consolidate ckpt out.safetensors --expect nowhere")
 def a_list_that_is_not_there(c):
     """
-    dcpctl: nowhere: there is no such file or folder
+    dcpctl: nowhere: no_such_path
     """
 
 
 @case("no_assets", "consolidate ckpt out --tensors-only --max-shard-size 1k --assets empty", exit=2)
 def a_folder_without_assets(c):
     """
-    dcpctl: empty: the folder holds no configuration or tokenizer
+    dcpctl: empty: no_assets
     """
     (c.folder.parent / "empty").mkdir()
     (c.folder.parent / "empty" / "model.safetensors").write_text("weights")
@@ -292,15 +292,16 @@ def a_folder_without_assets(c):
 @case("model_differs", "consolidate ckpt out --tensors-only --max-shard-size 1k --assets base", exit=1)
 def assets_of_another_model(c):
     """
-    dcpctl: base/config.json: the model is not the one that its config.json describes (got model.w and 1 other, expected names such as model.embed_tokens.weight (llama.transformers), or tok_embeddings.weight (llama.torchtitan), or embedding.word_embeddings.weight (llama.megatron))
-    hint: --model-only takes the model alone; --map none writes everything as it is
+    dcpctl: warning: base lacks a tokenizer, without which the model does not load
+    dcpctl: base/config.json: model_differs (got w and 1 other, expected names such as model.embed_tokens.weight (llama.transformers), or tok_embeddings.weight (llama.torchtitan), or embedding.word_embeddings.weight (llama.megatron))
+    hint: its own
     """
     (c.folder.parent / "base").mkdir()
     (c.folder.parent / "base" / "config.json").write_text('{"model_type": "llama"}')
 
 
-@case("usage", "consolidate ckpt out.pt --assets ckpt", exit=2)
+@case("no_assets", "consolidate ckpt out.pt --assets ckpt", exit=2)
 def assets_beside_one_file(c):
     """
-    dcpctl: out.pt: the command line is wrong (got --assets with one file, expected a folder, with --max-shard-size SIZE)
+    dcpctl: ckpt: no_assets
     """

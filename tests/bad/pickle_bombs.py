@@ -51,7 +51,7 @@ def tuples_that_double_in_the_planner_data(c):
 @case("metadata_field", *COMMANDS)
 def dicts_that_double_in_place_of_the_keys(c):
     """
-    dcpctl: ckpt/.metadata @ 0x834: tensor 'a': a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x834: tensor 'a': metadata_field (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
     """
     c.fields["state_dict_metadata"] = doubled(of_dicts)
 
@@ -69,7 +69,7 @@ def tuples_that_double_in_an_object(c):
 @case("over_limit", *FILE)
 def a_thousand_dicts_that_are_one(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got containers that are shared and add up to more values, expected at most 36772)
+    dcpctl: m.pt > data.pkl @ 0x40: over_limit (got containers that are shared and add up to more values, expected at most 36772)
     """
     shared = Op(pickle.EMPTY_DICT + pickle.BINPUT + b"\1" + pickle.MARK + b"".join(op(n) + op(n) for n in range(1000)) + pickle.SETITEMS)
     file(c, {n: shared if n == 0 else Op(pickle.BINGET + b"\1") for n in range(1000)})
@@ -78,7 +78,7 @@ def a_thousand_dicts_that_are_one(c):
 @case("over_limit", *FILE)
 def long_paths_of_many_leaves(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got a state dict whose keys and paths take 29807745 bytes, expected at most 29807744)
+    dcpctl: m.pt > data.pkl @ 0x40: over_limit (got a state dict whose keys and paths take 29807745 bytes, expected at most 29807744)
     """
     leaves = Op(pickle.EMPTY_DICT + pickle.MARK + b"".join(op(n) + op(None) for n in range(100000)) + pickle.SETITEMS)
     file(c, Op((pickle.EMPTY_DICT + op("d")) * 900 + leaves + pickle.SETITEM * 900))
@@ -87,7 +87,7 @@ def long_paths_of_many_leaves(c):
 @case("over_limit", *FILE)
 def dicts_that_double_in_a_state_dict(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got a state dict whose keys and paths take 16793163 bytes, expected at most 16792576)
+    dcpctl: m.pt > data.pkl @ 0x40: over_limit (got a state dict whose keys and paths take 16793163 bytes, expected at most 16792576)
     """
     file(c, doubled(of_dicts))
 
@@ -110,7 +110,7 @@ def calls_that_double_in_a_state_dict(c):
 @case("over_limit", *OBJECT)
 def a_few_holes_too_many_in_each_of_three_lists(c):
     """
-    dcpctl: ckpt: a number in the file is over the limit (got a list position of 400000, expected at most 1048576 holes in all)
+    dcpctl: ckpt: over_limit (got a list position of 400000, expected at most 1048576 holes in all)
     """
     c.tensors |= {f"t{n}": Tensor((0,), []) for n in range(3)}
     c.paths |= {f"t{n}": (f"list{n}", 400000) for n in range(3)}
@@ -119,7 +119,7 @@ def a_few_holes_too_many_in_each_of_three_lists(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_mebibyte_of_empty_dicts(c):
     """
-    dcpctl: ckpt/.metadata @ 0xff002: the pickle is not the metadata of a distributed checkpoint (got dict, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0xff002: metadata_not_dcp (got dict, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.metadata = dump(Op(pickle.EMPTY_DICT * MEBI))
 
@@ -127,7 +127,7 @@ def a_mebibyte_of_empty_dicts(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_mebibyte_of_empty_tuples(c):
     """
-    dcpctl: ckpt/.metadata @ 0xff002: the pickle is not the metadata of a distributed checkpoint (got tuple, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0xff002: metadata_not_dcp (got tuple, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.metadata = dump(Op(pickle.EMPTY_TUPLE * MEBI))
 
@@ -135,7 +135,7 @@ def a_mebibyte_of_empty_tuples(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_mebibyte_of_memoized_copies(c):
     """
-    dcpctl: ckpt/.metadata @ 0xff003: the pickle is not the metadata of a distributed checkpoint (got None, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0xff003: metadata_not_dcp (got None, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.metadata = dump(Op(pickle.NONE + (pickle.DUP + pickle.MEMOIZE) * (MEBI // 2)))
 
@@ -143,7 +143,7 @@ def a_mebibyte_of_memoized_copies(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_mebibyte_of_calls(c):
     """
-    dcpctl: ckpt/.metadata @ 0xff00e: the pickle is not the metadata of a distributed checkpoint (got os.system, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0xff00e: metadata_not_dcp (got os.system, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.metadata = dump(Op(glob("os.system") + pickle.MEMOIZE + (pickle.BINGET + b"\0" + pickle.EMPTY_TUPLE + pickle.REDUCE) * (MEBI // 4)))
 
@@ -151,7 +151,7 @@ def a_mebibyte_of_calls(c):
 @case("metadata_number", *COMMANDS)
 def an_integer_of_a_mebibyte_for_a_size(c):
     """
-    dcpctl: ckpt/.metadata @ 0xff197: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got torch.Size with an integer of 1044480 bytes, expected integers)
+    dcpctl: ckpt/.metadata @ 0xff197: tensor 'model.w': metadata_number (got torch.Size with an integer of 1044480 bytes, expected integers)
     """
     c.tensors["model.w"].size = (Op(pickle.LONG4 + struct.pack("<i", MEBI) + b"\x7f" * MEBI), 3)
 
@@ -169,7 +169,7 @@ def a_state_dict_of_a_quarter_of_a_mebibyte_of_lists(c):
 @case("over_limit", *FILE)
 def a_state_dict_of_dicts_100000_deep(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    dcpctl: m.pt > data.pkl @ 0x40: over_limit (got containers nested 1001 deep, expected at most 1000)
     """
     file(c, Op(pickle.EMPTY_DICT + (op("d") + pickle.EMPTY_DICT) * 100000 + pickle.SETITEM * 100000))
 
@@ -185,7 +185,7 @@ def a_state_dict_of_tuples_100000_deep(c):
 @case("metadata_field", *COMMANDS)
 def keys_that_hold_themselves(c):
     """
-    dcpctl: ckpt/.metadata @ 0x4ca: tensor 'me': a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x4ca: tensor 'me': metadata_field (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
     """
     c.fields["state_dict_metadata"] = Op(pickle.EMPTY_DICT + pickle.BINPUT + b"\1" + op("me") + pickle.BINGET + b"\1" + pickle.SETITEM)
 
@@ -199,7 +199,7 @@ def a_path_that_holds_itself(c):
 @case("metadata_field", *COMMANDS)
 def an_unfinished_object_in_its_own_state(c):
     """
-    dcpctl: ckpt/.metadata @ 0x4c: a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: nothing, expected a dict)
+    dcpctl: ckpt/.metadata @ 0x4c: metadata_field (got Metadata.state_dict_metadata: nothing, expected a dict)
     """
     cls = glob(METADATA + "Metadata")
     c.root = Op(cls + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.BINPUT + b"\1" + op({"planner_data": Op(pickle.BINGET + b"\1")}) + pickle.BUILD)
@@ -229,8 +229,8 @@ def frames_within_frames(c):
 @case("pickle_frame", *COMMANDS)
 def a_frame_of_all_that_64_bits_can_say(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2: a pickle frame is longer than the rest of the pickle (got 18446744073709551615 bytes, expected at most 2)
-    hint: the file was cut short: restore it from the original
+    dcpctl: ckpt/.metadata @ 0x2: pickle_frame (got 18446744073709551615 bytes, expected at most 2)
+    hint: its own
     """
     c.metadata = b"\x80\x04" + pickle.FRAME + b"\xff" * 8 + pickle.NONE + pickle.STOP
 
@@ -241,7 +241,7 @@ def a_frame_of_all_that_64_bits_can_say(c):
 @case("metadata_not_dcp", *COMMANDS)
 def the_result_of_a_call_is_called(c):
     """
-    dcpctl: ckpt/.metadata @ 0x47: the pickle is not the metadata of a distributed checkpoint (got operator.attrgetter, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0x47: metadata_not_dcp (got operator.attrgetter, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.root = Op(call("operator.attrgetter", "system") + op((glob("os.path"),)) + pickle.REDUCE + op(("touch executed",)) + pickle.REDUCE)
 
@@ -249,7 +249,7 @@ def the_result_of_a_call_is_called(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_repository_of_torch_hub(c):
     """
-    dcpctl: ckpt/.metadata @ 0x37: the pickle is not the metadata of a distributed checkpoint (got torch.hub.load, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0x37: metadata_not_dcp (got torch.hub.load, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.root = call("torch.hub.load", "stranger/repository", "model")
 
@@ -257,7 +257,7 @@ def a_repository_of_torch_hub(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_process_by_its_class(c):
     """
-    dcpctl: ckpt/.metadata @ 0x3f: the pickle is not the metadata of a distributed checkpoint (got subprocess.Popen, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0x3f: metadata_not_dcp (got subprocess.Popen, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.root = Op(glob("subprocess.Popen") + op((["touch", "executed"],)) + op({"shell": False}) + pickle.NEWOBJ_EX)
 
@@ -265,7 +265,7 @@ def a_process_by_its_class(c):
 @case("metadata_not_dcp", *COMMANDS)
 def a_global_of_two_texts(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2b: the pickle is not the metadata of a distributed checkpoint (got os.system, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    dcpctl: ckpt/.metadata @ 0x2b: metadata_not_dcp (got os.system, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
     """
     c.root = Op(op("os") + op("system") + pickle.STACK_GLOBAL + op(("touch executed",)) + pickle.REDUCE)
 
@@ -273,7 +273,7 @@ def a_global_of_two_texts(c):
 @case("metadata_field", *COMMANDS)
 def a_class_of_torchs_that_gets_a_state_of_calls(c):
     """
-    dcpctl: ckpt/.metadata @ 0x5b0: tensor 'storage_data': a field of the metadata is missing or invalid (got MetadataIndex: os.system, expected a dict of its fields)
+    dcpctl: ckpt/.metadata @ 0x5b0: tensor 'storage_data': metadata_field (got MetadataIndex: os.system, expected a dict of its fields)
     """
     c.fields["storage_data"] = new(METADATA + "MetadataIndex", call("os.system", "touch executed"))
 
@@ -281,7 +281,7 @@ def a_class_of_torchs_that_gets_a_state_of_calls(c):
 @case("torch_no_state_dict", *FILE)
 def a_state_dict_that_torch_hub_makes(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got an object of torch.hub.load, expected a dict of tensors)
+    dcpctl: m.pt > data.pkl @ 0x40: torch_no_state_dict (got an object of torch.hub.load, expected a dict of tensors)
     hint: save what is in it: torch.save(torch.load(FILE, weights_only=False).state_dict(), NEW)
     """
     file(c, call("torch.hub.load", "stranger/repository", "model"))
@@ -295,7 +295,7 @@ def a_state_dict_with_a_call_for_a_tensor(c):
 @case("item_unknown_dtype", *FILE)
 def a_storage_class_that_is_a_function(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the item's element type is unknown (got os.system)
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_unknown_dtype (got os.system)
     """
     stored = Op(op(("storage", glob("os.system"), "0", "cpu", 2)) + pickle.BINPERSID)
     file(c, {"w": call("torch._utils._rebuild_tensor_v2", stored, 0, (2,), (1,), False, call("collections.OrderedDict"))})

@@ -9,17 +9,17 @@ from recipes import Op, case, dump, glob, op
 
 COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
 NONE, MARK, DICT, LIST, SET, TUPLE = pickle.NONE, pickle.MARK, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.EMPTY_SET, pickle.EMPTY_TUPLE
-CUT = "the file was cut short: restore it from the original"
 
 
-def add(problem, name, opcodes, at, text, hint=""):
+def add(problem, name, opcodes, at, facts):
     """A case: the pickle is `opcodes` and a STOP, and the fault lies `at` bytes behind its PROTO."""
 
     def function(c):
         c.metadata = dump(Op(opcodes))
 
     function.__name__ = name
-    function.__doc__ = f"dcpctl: ckpt/.metadata @ 0x{2 + at:x}: {text}" + (f"\nhint: {hint}" if hint else "")
+    hint = "\nhint: its own" if problem == "pickle_truncated" else ""
+    function.__doc__ = f"dcpctl: ckpt/.metadata @ 0x{2 + at:x}: {problem} ({facts}){hint}"
     globals()[name] = case(problem, *COMMANDS)(function)
 
 
@@ -37,19 +37,19 @@ TAKES = {
 }
 for name, count in TAKES.items():
     for given in range(count):
-        text = f"too few values on the pickle's stack (got {given} value{'' if given == 1 else 's'}, expected {count} for {name})"
-        add("pickle_underflow", f"{name}_on_{given}", NONE * given + code(name), given, text)
+        facts = f"got {given} value{'' if given == 1 else 's'}, expected {count} for {name}"
+        add("pickle_underflow", f"{name}_on_{given}", NONE * given + code(name), given, facts)
         if name != "POP":  # which takes the mark, as in Python
-            add("pickle_underflow", f"{name}_on_{given}_above_a_mark", NONE * 3 + MARK + NONE * given + code(name), 4 + given, text)
+            add("pickle_underflow", f"{name}_on_{given}_above_a_mark", NONE * 3 + MARK + NONE * given + code(name), 4 + given, facts)
 
 # ---- no mark, or nothing below it that takes the values
 
 MARKED = {"POP_MARK": None, "TUPLE": None, "LIST": None, "DICT": None, "FROZENSET": None, "APPENDS": "a list", "SETITEMS": "a dict", "ADDITEMS": "a set"}
 for name, target in MARKED.items():
-    add("pickle_no_mark", f"{name}_without_a_mark", NONE * 2 + code(name), 2, f"no mark on the pickle's stack (got {name})")
+    add("pickle_no_mark", f"{name}_without_a_mark", NONE * 2 + code(name), 2, f"got {name}")
     if target:
-        text = f"too few values on the pickle's stack (got 2 values, expected 3 for {name})"
-        add("pickle_underflow", f"{name}_with_nothing_below_its_mark", MARK + NONE * 2 + code(name), 3, text)
+        facts = f"got 2 values, expected 3 for {name}"
+        add("pickle_underflow", f"{name}_with_nothing_below_its_mark", MARK + NONE * 2 + code(name), 3, facts)
 
 # ---- operands of the wrong kind: what lies on the stack, the opcode, what is said of it
 
@@ -74,15 +74,15 @@ WRONG = {
     "STACK_GLOBAL_of_bytes": (op("os") + pickle.SHORT_BINBYTES + b"\6system", "STACK_GLOBAL", "bytes for STACK_GLOBAL", "a global's name"),
 }
 for name, (stack, last, got, expected) in WRONG.items():
-    add("pickle_operand", name, stack + code(last), len(stack), f"a pickle opcode is applied to a value that it does not accept (got {got}, expected {expected})")
+    add("pickle_operand", name, stack + code(last), len(stack), f"got {got}, expected {expected}")
 
 # ---- memo slots that nothing was put into
 
 for name, argument in {"BINGET": b"\xff", "LONG_BINGET": struct.pack("<I", 200)}.items():
-    add("pickle_memo_unset", f"{name}_of_an_empty_slot", code(name) + argument, 0, f"a pickle memo slot is read before it is filled (got slot {argument[0]})")
+    add("pickle_memo_unset", f"{name}_of_an_empty_slot", code(name) + argument, 0, f"got slot {argument[0]}")
 for name in ("LONG_BINGET", "LONG_BINPUT"):
-    text = "a number in the file is over the limit (got memo slot 4294967295, expected below 256)"
-    add("over_limit", f"{name}_of_the_last_slot_there_is", NONE + getattr(pickle, name) + b"\xff" * 4, 1, text)
+    facts = "got memo slot 4294967295, expected below 256"
+    add("over_limit", f"{name}_of_the_last_slot_there_is", NONE + getattr(pickle, name) + b"\xff" * 4, 1, facts)
 
 # ---- arguments that reach past the end, by one byte and by all that their length can say
 
@@ -94,8 +94,8 @@ LENGTHS = {
 
 
 def cut(name, argument, left, expected, what):
-    text = f"the pickle ends inside an opcode (got {left} byte{'s'} left, expected {expected} for {name})"
-    add("pickle_truncated", f"{name}_{what}", getattr(pickle, name) + argument, 0, text, CUT)
+    facts = f"got {left} byte{'s'} left, expected {expected} for {name}"
+    add("pickle_truncated", f"{name}_{what}", getattr(pickle, name) + argument, 0, facts)
 
 
 for name, size in FIXED.items():
@@ -106,11 +106,11 @@ for name, form in LENGTHS.items():
     cut(name, struct.pack(form, 9) + bytes(7), 8, 9, "past_the_end_by_one_byte")
     cut(name, struct.pack(form, most) + bytes(7), 8, most, "as_long_as_it_can_say")
 for name in ("BINSTRING", "LONG4"):
-    add("pickle_negative_length", f"{name}_of_negative_length", getattr(pickle, name) + struct.pack("<i", -(1 << 31)), 0, "a length in the pickle is negative (got -2147483648)")
-add("pickle_truncated", "GLOBAL_without_its_second_line", pickle.GLOBAL + b"torch\nfloat32", 0, "the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)", CUT)
+    add("pickle_negative_length", f"{name}_of_negative_length", getattr(pickle, name) + struct.pack("<i", -(1 << 31)), 0, "got -2147483648")
+add("pickle_truncated", "GLOBAL_without_its_second_line", pickle.GLOBAL + b"torch\nfloat32", 0, "got no line end, expected two lines for GLOBAL")
 
 # ---- opcodes that a pickle of torch's never has: text forms of protocol 0, classes by number, buffers out of band
 
 REFUSED = ("FLOAT", "INT", "LONG", "PERSID", "STRING", "UNICODE", "GET", "PUT", "INST", "OBJ", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER")
 for name in REFUSED:
-    add("pickle_refused_opcode", f"{name}_is_never_read", getattr(pickle, name) + b"1\n", 0, f"a pickle opcode that torch does not write by default (got {name})")
+    add("pickle_refused_opcode", f"{name}_is_never_read", getattr(pickle, name) + b"1\n", 0, f"got {name}")

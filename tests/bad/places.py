@@ -22,7 +22,7 @@ def index(c, name):
 @case("path_escapes")
 def an_index_with_an_absolute_name(c):
     """
-    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '/etc/passwd')
+    dcpctl: ckpt: path_escapes (got '/etc/passwd')
     """
     index(c, "/etc/passwd")
 
@@ -30,7 +30,7 @@ def an_index_with_an_absolute_name(c):
 @case("path_escapes")
 def an_index_with_a_nul(c):
     r"""
-    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got 'model.safetensors\x00.png')
+    dcpctl: ckpt: path_escapes (got 'model.safetensors\x00.png')
     """
     index(c, "model.safetensors\0.png")
 
@@ -38,7 +38,7 @@ def an_index_with_a_nul(c):
 @case("path_escapes")
 def an_index_with_an_empty_name(c):
     """
-    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '')
+    dcpctl: ckpt: path_escapes (got '')
     """
     index(c, "")
 
@@ -46,7 +46,7 @@ def an_index_with_an_empty_name(c):
 @case("path_escapes")
 def an_index_with_dots_inside(c):
     """
-    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got 'sub/../../outside.safetensors')
+    dcpctl: ckpt: path_escapes (got 'sub/../../outside.safetensors')
     """
     index(c, "sub/../../outside.safetensors")
 
@@ -54,35 +54,35 @@ def an_index_with_dots_inside(c):
 @case("path_escapes")
 def an_index_with_a_name_of_5000_bytes(c):
     """
-    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got a name of 5000 bytes, expected at most 4096 bytes)
+    dcpctl: ckpt: path_escapes (got a name of 5000 bytes, expected at most 4096 bytes)
     """
     index(c, "x" * 5000)
 
 
-@case("link_refused")
+@case("link_refused", "consolidate ckpt out.pt")
 def an_index_that_names_a_link_out_of_the_folder(c):
     """
-    dcpctl: ckpt/link.safetensors: is a symbolic link
-    hint: give --follow-links if you trust where it points
+    dcpctl: ckpt/link.safetensors: link_refused
+    hint: its own
     """
     index(c, "link.safetensors")
     (c.folder / "link.safetensors").symlink_to("../outside.safetensors")
 
 
-@case("link_refused")
+@case("link_refused", "consolidate ckpt out.pt")
 def an_index_that_names_a_link_to_a_device(c):
     """
-    dcpctl: ckpt/link.safetensors: is a symbolic link
-    hint: give --follow-links if you trust where it points
+    dcpctl: ckpt/link.safetensors: link_refused
+    hint: its own
     """
     index(c, "link.safetensors")
     (c.folder / "link.safetensors").symlink_to("/dev/zero")
 
 
-@case("not_regular")
+@case("not_regular", "consolidate ckpt out.pt")
 def an_index_that_names_a_pipe(c):
     """
-    dcpctl: ckpt/pipe.safetensors: is not a regular file (got a FIFO)
+    dcpctl: ckpt/pipe.safetensors: not_regular (got a FIFO)
     """
     index(c, "pipe.safetensors")
     os.mkfifo(c.folder / "pipe.safetensors")
@@ -91,7 +91,7 @@ def an_index_that_names_a_pipe(c):
 @case("not_regular")
 def an_index_that_is_a_pipe(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: is not a regular file (got a FIFO)
+    dcpctl: ckpt/model.safetensors.index.json: not_regular (got a FIFO)
     """
     index(c, "model.safetensors")
     (c.folder / "model.safetensors.index.json").unlink()
@@ -101,7 +101,7 @@ def an_index_that_is_a_pipe(c):
 @case("not_regular", "consolidate ckpt out.pt")
 def a_socket_for_a_data_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp: is not a regular file (got a socket)
+    dcpctl: ckpt/__1_0.distcp: not_regular (got a socket)
     """
     c.write()
     (c.folder / "__1_0.distcp").unlink()
@@ -114,8 +114,8 @@ def a_socket_for_a_data_file(c):
 @case("link_refused", "consolidate ckpt out.pt")
 def a_link_to_a_device_for_a_data_file(c):
     """
-    dcpctl: ckpt/__1_0.distcp: is a symbolic link
-    hint: give --follow-links if you trust where it points
+    dcpctl: ckpt/__1_0.distcp: link_refused
+    hint: its own
     """
     c.write()
     (c.folder / "__1_0.distcp").unlink()
@@ -125,7 +125,7 @@ def a_link_to_a_device_for_a_data_file(c):
 @case("not_checkpoint", "inspect /dev/zero", "verify /dev/zero", "consolidate /dev/zero out.pt")
 def a_device_for_a_checkpoint(c):
     """
-    dcpctl: /dev/zero: is not a checkpoint (got no regular file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: /dev/zero: not_checkpoint (got no regular file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     pass
 
@@ -133,7 +133,7 @@ def a_device_for_a_checkpoint(c):
 @case("not_regular", "verify ckpt --against /dev/zero")
 def a_device_for_a_manifest(c):
     """
-    dcpctl: /dev/zero: is not a regular file (got a device)
+    dcpctl: /dev/zero: not_regular (got a device)
     """
     pass
 
@@ -141,6 +141,6 @@ def a_device_for_a_manifest(c):
 @case("not_regular", "consolidate ckpt out.pt --rename-map /dev/zero")
 def a_device_for_a_map_of_names(c):
     """
-    dcpctl: /dev/zero: is not a regular file (got a device)
+    dcpctl: /dev/zero: not_regular (got a device)
     """
     pass

@@ -5,8 +5,8 @@ from recipes import case, new
 @case("path_conflict", "consolidate ckpt out.pt")
 def a_path_that_is_a_dict_and_a_list(c):
     """
-    dcpctl: ckpt: tensor 'model.b': the paths of the planner data contradict each other
-    hint: leave one of the keys out with --exclude
+    dcpctl: ckpt: tensor 'model.b': path_conflict
+    hint: its own
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", 0), "step": ("step",)}
 
@@ -14,8 +14,8 @@ def a_path_that_is_a_dict_and_a_list(c):
 @case("path_conflict", "consolidate ckpt out.pt")
 def a_path_through_a_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.b': the paths of the planner data contradict each other
-    hint: leave one of the keys out with --exclude
+    dcpctl: ckpt: tensor 'model.b': path_conflict
+    hint: its own
     """
     c.paths = {"model.w": ("model",), "model.b": ("model", "b"), "step": ("step",)}
 
@@ -23,7 +23,7 @@ def a_path_through_a_tensor(c):
 @case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
 def a_path_that_is_a_dict_and_a_list_verified(c):
     """
-    warning: ckpt: tensor 'model.b': the paths of the planner data contradict each other
+    warning: ckpt: tensor 'model.b': path_conflict
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", 0), "step": ("step",)}
 
@@ -31,7 +31,7 @@ def a_path_that_is_a_dict_and_a_list_verified(c):
 @case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
 def a_path_through_a_tensor_verified(c):
     """
-    warning: ckpt: tensor 'model.w': the paths of the planner data contradict each other
+    warning: ckpt: tensor 'model.w': path_conflict
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w", "b"), "step": ("step",)}
 
@@ -39,7 +39,7 @@ def a_path_through_a_tensor_verified(c):
 @case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
 def a_path_of_the_dict_of_others(c):
     """
-    warning: ckpt: object 'step': the paths of the planner data contradict each other
+    warning: ckpt: object 'step': path_conflict
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", "b"), "step": ("model",)}
 
@@ -54,8 +54,8 @@ def paths_that_begin_alike_at_different_places(c):
 @case("keys_collide", "consolidate ckpt out.pt", exit=2)
 def two_keys_with_one_path(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'model.b', which is also the name of 'model.w')
-    hint: leave one of the keys out with --exclude, or give it another name with --rename
+    dcpctl: ckpt: tensor 'model.b': keys_collide (got 'model.b', which is also the name of 'model.w')
+    hint: its own
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w"), "step": ("step",)}
 
@@ -63,7 +63,7 @@ def two_keys_with_one_path(c):
 @case("over_limit", "consolidate ckpt out.pt")
 def a_list_with_10_to_the_18_holes(c):
     """
-    dcpctl: ckpt: a number in the file is over the limit (got a list position of 1000000000000000000, expected at most 1048576 holes in all)
+    dcpctl: ckpt: over_limit (got a list position of 1000000000000000000, expected at most 1048576 holes in all)
     """
     c.paths["model.w"] = ("list", 10**18)
 
@@ -71,7 +71,7 @@ def a_list_with_10_to_the_18_holes(c):
 @case("over_limit", "consolidate ckpt out.pt")
 def a_path_of_5000_components(c):
     """
-    dcpctl: ckpt: tensor 'model.w': a number in the file is over the limit (got 5000 path components, expected at most 1000)
+    dcpctl: ckpt: tensor 'model.w': over_limit (got 5000 path components, expected at most 1000)
     """
     c.paths["model.w"] = ("a",) * 5000
 
@@ -82,7 +82,7 @@ def a_path_of_5000_components(c):
 @case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
 def planner_data_of_another_planner(c):
     """
-    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
+    warning: ckpt: planner_data_foreign (got dict with text 'model.w' for list, expected a dict of keys to paths)
     """
     c.paths = {"model.w": ["model", "w"]}
 
@@ -90,7 +90,7 @@ def planner_data_of_another_planner(c):
 @case("planner_data_foreign", "inspect ckpt", "verify ckpt", exit=0, says="findings")
 def a_path_without_elements(c):
     """
-    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for tuple, expected a dict of keys to paths)
+    warning: ckpt: planner_data_foreign (got dict with text 'model.w' for tuple, expected a dict of keys to paths)
     """
     c.paths = {"model.w": ()}
 
@@ -98,8 +98,8 @@ def a_path_without_elements(c):
 @case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
 def planner_data_that_is_an_object(c):
     """
-    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got my.planner.Data, expected a dict of keys to paths)
-    warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got my.planner.Data)
+    warning: ckpt: planner_data_foreign (got my.planner.Data, expected a dict of keys to paths)
+    warning: ckpt/.metadata: pickle_unsafe (got my.planner.Data)
     """
     c.paths = new("my.planner.Data", {"x": 1})
 
@@ -107,7 +107,7 @@ def planner_data_that_is_an_object(c):
 @case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
 def planner_data_of_another_planner_consolidated(c):
     """
-    dcpctl: warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
+    dcpctl: warning: ckpt: planner_data_foreign (got dict with text 'model.w' for list, expected a dict of keys to paths)
     dcpctl: kept everything; --model-only gives what model.load_state_dict takes
     """
     c.paths = {"model.w": ["model", "w"]}

@@ -13,10 +13,10 @@ def shard(dim=0):
     return placement("Shard", dim=dim)
 
 
-def dtensor(sizes, placements, coordinate, local=None):
-    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise."""
+def dtensor(sizes, placements, coordinate, local=None, ranks=None):
+    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise; `ranks` are those of the mesh."""
     arguments = (glob(DTENSOR), glob("torch.float32"), sizes, (1,), 0, call("torch.serialization._get_layout", "torch.strided"), call("torch.device", "cpu"), False)
-    mesh = new("torch.distributed.device_mesh.DeviceMesh", {"_coordinate_on_dim": coordinate})
+    mesh = new("torch.distributed.device_mesh.DeviceMesh", {"_coordinate_on_dim": coordinate} | ({"_flatten_rank_map": ranks} if ranks else {}))
     spec = new("torch.distributed.tensor._dtensor_spec.DTensorSpec", {"mesh": mesh, "placements": placements})
     local = (2, 2) if local is None else local
     state = (None, {"_local_tensor": rebuild(storage(count=4), local), "_spec": spec})
@@ -47,8 +47,8 @@ def two_ranks_that_agree(c):
 @case("file_missing")
 def the_file_of_a_rank_is_missing(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: a data file of the checkpoint is missing
-    hint: bring the files of all ranks into one folder
+    dcpctl: ranks/model_world_size_2_rank_0.pt: file_missing
+    hint: its own
     """
     put(c, {"model_world_size_2_rank_1.pt": {}})
 
@@ -56,8 +56,8 @@ def the_file_of_a_rank_is_missing(c):
 @case("file_missing")
 def what_is_left_where_the_model_was_removed(c):
     """
-    dcpctl: ranks/model_world_size_1_rank_0.pt: a data file of the checkpoint is missing
-    hint: bring the files of all ranks into one folder
+    dcpctl: ranks/model_world_size_1_rank_0.pt: file_missing
+    hint: its own
     """
     put(c, {"optim_world_size_1_rank_0.pt": {}})
 
@@ -65,7 +65,7 @@ def what_is_left_where_the_model_was_removed(c):
 @case("not_checkpoint")
 def two_worlds_in_one_folder(c):
     """
-    dcpctl: ranks: is not a checkpoint (got model_world_size_2_rank_0.pt beside model_world_size_1_rank_0.pt, expected files of one save)
+    dcpctl: ranks: not_checkpoint (got model_world_size_2_rank_0.pt beside model_world_size_1_rank_0.pt, expected files of one save)
     hint: move the files of one world size into a folder of their own
     """
     put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_2_rank_0.pt": {}, "model_world_size_2_rank_1.pt": {}})
@@ -74,8 +74,8 @@ def two_worlds_in_one_folder(c):
 @case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
 def two_lists_of_placements(c):
     """
-    dcpctl: ranks: tensor 'model.w': two ranks describe a key differently (got two lists of placements)
-    hint: leave the key out with --exclude
+    dcpctl: ranks: tensor 'model.w': ranks_disagree (got two lists of placements)
+    hint: its own
     """
     ranks(c, dtensor((4, 2), (shard(0),), (0,)), dtensor((4, 2), (shard(1),), (1,)))
 
@@ -83,8 +83,8 @@ def two_lists_of_placements(c):
 @case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
 def two_shapes_of_one_tensor(c):
     """
-    dcpctl: ranks: tensor 'model.w': two ranks describe a key differently (got two shapes)
-    hint: leave the key out with --exclude
+    dcpctl: ranks: tensor 'model.w': ranks_disagree (got two shapes)
+    hint: its own
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((5, 2), (shard(),), (1,)))
 
@@ -92,7 +92,7 @@ def two_shapes_of_one_tensor(c):
 @case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def two_shapes_are_damage(c):
     """
-    damage: ranks: tensor 'model.w': two ranks describe a key differently (got two shapes)
+    damage: ranks: tensor 'model.w': ranks_disagree (got two shapes)
     """
     two_shapes_of_one_tensor(c)
 
@@ -100,8 +100,8 @@ def two_shapes_are_damage(c):
 @case("rank_place_taken", "consolidate ranks out.pt", "convert ranks out")
 def a_file_that_is_a_copy_of_another(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': two ranks say that they are at the same place in the mesh (got [0], where model_world_size_2_rank_0.pt is, expected a place of its own)
-    hint: one of the files may be a copy of the other
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': rank_place_taken (got [0], where model_world_size_2_rank_0.pt is, expected a place of its own)
+    hint: its own
     """
     ranks(c, *(dtensor((4, 2), (shard(),), (0,)) for n in range(2)))
 
@@ -109,7 +109,7 @@ def a_file_that_is_a_copy_of_another(c):
 @case("rank_place_taken", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def a_copy_is_damage(c):
     """
-    damage: ranks/model_world_size_4_rank_3.pt: tensor 'model.w': two ranks say that they are at the same place in the mesh (got [2], where model_world_size_4_rank_2.pt is, expected a place of its own)
+    damage: ranks/model_world_size_4_rank_3.pt: tensor 'model.w': rank_place_taken (got [2], where model_world_size_4_rank_2.pt is, expected a place of its own)
     """
     ranks(c, *(dtensor((8, 2), (shard(),), (n,)) for n in (0, 1, 2, 2)))
 
@@ -117,7 +117,7 @@ def a_copy_is_damage(c):
 @case("rank_lacks_key", "consolidate ranks out.pt", "convert ranks out")
 def a_key_that_the_last_rank_lacks(c):
     """
-    dcpctl: ranks/model_world_size_3_rank_2.pt: tensor 'model.w': the file of a rank lacks its part of a tensor that other ranks have
+    dcpctl: ranks/model_world_size_3_rank_2.pt: tensor 'model.w': rank_lacks_key
     """
     files = {f"model_world_size_3_rank_{n}.pt": {"w": dtensor((6, 2), (shard(),), (n,))} for n in range(2)}
     put(c, files | {"model_world_size_3_rank_2.pt": {"v": 1}})
@@ -126,7 +126,7 @@ def a_key_that_the_last_rank_lacks(c):
 @case("rank_lacks_key", "verify ranks", exit=1, says="findings")
 def a_key_that_a_rank_lacks_is_damage(c):
     """
-    damage: ranks/model_world_size_3_rank_1.pt: tensor 'model.w': the file of a rank lacks its part of a tensor that other ranks have
+    damage: ranks/model_world_size_3_rank_1.pt: tensor 'model.w': rank_lacks_key
     """
     files = {f"model_world_size_3_rank_{n}.pt": {"w": dtensor((6, 2), (shard(),), (n,))} for n in (0, 2)}
     put(c, files | {"model_world_size_3_rank_1.pt": {"v": 1}})
@@ -135,7 +135,7 @@ def a_key_that_a_rank_lacks_is_damage(c):
 @case("not_checkpoint")
 def two_files_of_one_rank(c):
     """
-    dcpctl: ranks: is not a checkpoint (got model_world_size_1_rank_00.pt beside model_world_size_1_rank_0.pt, expected one file of rank 0)
+    dcpctl: ranks: not_checkpoint (got model_world_size_1_rank_00.pt beside model_world_size_1_rank_0.pt, expected one file of rank 0)
     """
     put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_1_rank_00.pt": {}})
 
@@ -154,7 +154,7 @@ DISAGREE = {f"model_world_size_2_rank_{n}.pt": state(n, a=[plain(3), plain(2, 1)
 @case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def what_follows_a_key_with_two_shapes_is_its_own(c):
     """
-    damage: ranks: tensor 'model.a': two ranks describe a key differently (got two shapes)
+    damage: ranks: tensor 'model.a': ranks_disagree (got two shapes)
     """
     put(c, DISAGREE)
 
@@ -171,7 +171,7 @@ def parts(c, *contents):
 @case("ranks_are_shards", "consolidate ranks out.pt", "convert ranks out", "consolidate ranks out.pt --prefer-rank 0")
 def parts_that_do_not_say_which(c):
     """
-    dcpctl: ranks: the ranks' tensors are shards, and nothing says which parts they are (got model.b, model.w)
+    dcpctl: ranks: ranks_are_shards (got model.b, model.w)
     hint: --shards-on-dim 0 joins them
     """
     parts(c, (1, 2), (3, 4))
@@ -180,7 +180,7 @@ def parts_that_do_not_say_which(c):
 @case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def parts_that_do_not_say_which_are_damage(c):
     """
-    damage: ranks: the ranks' tensors are shards, and nothing says which parts they are (got model.b, model.w)
+    damage: ranks: ranks_are_shards (got model.b, model.w)
     """
     parts(c, (1, 2), (3, 4))
 
@@ -188,8 +188,8 @@ def parts_that_do_not_say_which_are_damage(c):
 @case("shards_equal", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0", exit=1)
 def whole_on_each_rank_or_equal_parts(c):
     """
-    dcpctl: ranks: these tensors are the same on all ranks: replicated, or shards that happen to be equal (got model.b)
-    hint: --replicated GLOB names those that every rank has whole, --replicated none says that there are none
+    dcpctl: ranks: shards_equal (got model.b)
+    hint: its own
     """
     parts(c, (1, 2), (3, 2))
 
@@ -197,7 +197,7 @@ def whole_on_each_rank_or_equal_parts(c):
 @case("shards_joined", "verify ranks --shards-on-dim 0 --replicated '*.b'", "inspect ranks --shards-on-dim 0 --replicated '*.b'", exit=0, says="findings")
 def parts_beside_what_is_whole(c):
     """
-    note: ranks: the ranks' shards are joined (got 1 tensor of 2 ranks on dim 0; replicated: model.b)
+    note: ranks: shards_joined (got 1 tensor of 2 ranks on dim 0; replicated: model.b)
     """
     parts(c, (1, 2), (3, 2))
 
@@ -205,7 +205,7 @@ def parts_beside_what_is_whole(c):
 @case("shards_repeated", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0")
 def parts_of_a_replica(c):
     """
-    dcpctl: ranks/model_world_size_4_rank_2.pt: two ranks have the same shards: one of them may be a replica (got all that model_world_size_4_rank_0.pt has, expected shards of its own)
+    dcpctl: ranks/model_world_size_4_rank_2.pt: shards_repeated (got all that model_world_size_4_rank_0.pt has, expected shards of its own)
     """
     parts(c, (1, 2), (3, 4), (1, 2), (3, 4))
 
@@ -213,7 +213,7 @@ def parts_of_a_replica(c):
 @case("usage", "consolidate ranks out.pt --shards-on-dim 0 --replicated 'c*'", exit=2)
 def a_name_of_no_tensor(c):
     """
-    dcpctl: ranks: the command line is wrong (got --replicated 'c*', expected a glob that matches a tensor's whole key)
+    dcpctl: ranks: usage (got --replicated 'c*', expected a glob that matches a tensor's whole key)
     """
     parts(c, (1, 2), (3, 4))
 
@@ -221,8 +221,8 @@ def a_name_of_no_tensor(c):
 @case("model_empty", "consolidate ranks/m.pt out.pt", "convert ranks/m.pt out", "consolidate ranks/m.pt out.pt --model-only")
 def a_model_of_nothing(c):
     """
-    dcpctl: ranks/m.pt: the model's parameters have no elements: the file holds none of their values (got 2 empty tensors, such as 'a.weight')
-    hint: save the gathered model: with DeepSpeed ZeRO-3, stage3_gather_16bit_weights_on_model_save
+    dcpctl: ranks/m.pt: model_empty (got 2 empty tensors, such as 'a.weight')
+    hint: its own
     """
     put(c, {"m.pt": {"a.weight": plain(0), "b.bias": plain(0), "rope": plain(4)}})
 
@@ -233,17 +233,17 @@ FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 @case("ranks_kept_apart", "verify ranks", "inspect ranks", exit=0, says="findings")
 def flat_shards_of_an_optimizer(c):
     """
-    warning: ranks/optim_world_size_2_rank_0.pt: the ranks' tensors differ and do not say which parts they are, as flat shards of FSDP1: they are kept for each rank (got optim.rank_0 and 1 more)
+    warning: ranks/optim_world_size_2_rank_0.pt: ranks_kept_apart (got optim.rank_0 and 1 more)
     """
     files = {f"model_world_size_2_rank_{n}.pt": {"w": dtensor((4, 2), (shard(),), (n,))} for n in range(2)}
     put(c, files | {f"optim_world_size_2_rank_{n}.pt": {"state": {0: {"exp_avg": FLAT[n]}}} for n in range(2)})
 
 
-@case("torch_rank_part")
+@case("torch_rank_part", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def partial_sums(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    hint: its own
     """
     ranks(c, *(dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,)) for n in range(2)))
 
@@ -251,25 +251,25 @@ def partial_sums(c):
 @case("torch_rank_part")
 def a_dim_that_the_tensor_does_not_have(c):
     """
-    dcpctl: ranks: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got placements that its shape does not have)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
+    dcpctl: ranks: tensor 'model.w': torch_rank_part (got placements that its shape does not have)
+    hint: its own
     """
     ranks(c, *(dtensor((4, 2), (shard(2),), (n,)) for n in range(2)))
 
 
-@case("torch_rank_part")
+@case("torch_rank_part", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def a_coordinate_for_another_mesh(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': torch_rank_part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    hint: its own
     """
     ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
 
 
-@case("chunk_shape_differs")
+@case("chunk_shape_differs", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def a_part_of_another_shape(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': the stored tensor's shape is not its chunk's (got [0:1, 0:4], expected [0:2, 0:2])
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,), local=(1, 4)))
 
@@ -277,8 +277,8 @@ def a_part_of_another_shape(c):
 @case("tensor_hole", "consolidate ranks out.pt", "convert ranks out")
 def a_coordinate_that_no_rank_has(c):
     """
-    dcpctl: ranks: tensor 'model.w': the chunks of the tensor leave a hole (got [2:4, 0:2] in no chunk)
-    hint: torch would load garbage there; leave the key out with --exclude
+    dcpctl: ranks: tensor 'model.w': tensor_hole (got [2:4, 0:2] in no chunk)
+    hint: its own
     """
     ranks(c, dtensor((6, 2), (shard(),), (0,)), dtensor((6, 2), (shard(),), (2,)))
 
@@ -286,8 +286,8 @@ def a_coordinate_that_no_rank_has(c):
 @case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
 def copies_that_differ(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': two ranks wrote different values for one key (got a value different from that in ranks/model_world_size_2_rank_0.pt)
-    hint: give --prefer-rank R to use rank R's
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ (got a value different from that in ranks/model_world_size_2_rank_0.pt)
+    hint: its own
     """
     ranks(c, 1, 2)
 
@@ -295,7 +295,7 @@ def copies_that_differ(c):
 @case("not_checkpoint")
 def a_metadata_pkl_of_something_else(c):
     """
-    dcpctl: ranks/metadata.pkl: is not a checkpoint (got a pickle of something else, expected metadata of torch_checkpointing, version 2.0)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got a pickle of something else, expected metadata of torch_checkpointing, version 2.0)
     """
     put(c, {"metadata.pkl": dump({"a": 1})})
 
@@ -307,7 +307,7 @@ def metadata(**changes):
 @case("not_checkpoint")
 def an_older_version_of_torch_checkpointing(c):
     """
-    dcpctl: ranks/metadata.pkl: is not a checkpoint (got version 1.0 of torch_checkpointing's metadata, expected metadata of torch_checkpointing, version 2.0)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got version 1.0 of torch_checkpointing's metadata without rank_to_layout_info_mappings, expected metadata of torch_checkpointing, version 2.0)
     """
     put(c, {"metadata.pkl": metadata(version="1.0")})
 
@@ -315,7 +315,7 @@ def an_older_version_of_torch_checkpointing(c):
 @case("not_checkpoint")
 def a_rank_without_a_layout(c):
     """
-    dcpctl: ranks/metadata.pkl: is not a checkpoint (got no file of rank 2 for model, expected metadata of torch_checkpointing, version 2.0)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got no file of rank 2 for model, expected metadata of torch_checkpointing, version 2.0)
     """
     put(c, {"metadata.pkl": metadata(world_size=3)})
 
@@ -328,33 +328,36 @@ def items(**layouts):
     return {name: {"rank_to_layout_info": dict(enumerate(files))} for name, files in layouts.items()}
 
 
-@case(None, "inspect ranks", "verify ranks", "diff ranks ranks", exit=0)
+@case("not_checkpoint")
 def one_file_for_all_ranks(c):
+    """
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got model_rank_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
+    """
     put(c, {"metadata.pkl": metadata(metadata=items(model=[at("model_rank_0.pt"), at("model_rank_0.pt")])), "model_rank_0.pt": {"w": 1}})
 
 
 @case("not_checkpoint")
 def one_file_for_two_items(c):
     """
-    dcpctl: ranks/metadata.pkl: is not a checkpoint (got shared.pt for model and for optim, expected a file for each item)
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got shared.pt for rank 0 of model and for rank 0 of optim, expected metadata of torch_checkpointing, version 2.0)
     """
-    shared = [at("shared.pt"), at("shared.pt")]
-    put(c, {"metadata.pkl": metadata(metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
+    shared = [at("shared.pt")]
+    put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
 
 
 @case("pickle_unsafe", "verify ranks --fail-on unsafe", "verify ranks --quick --fail-on unsafe", "inspect ranks --fail-on unsafe", says="findings", exit=1)
 def a_call_in_metadata_pkl(c):
     """
-    warning: ranks/metadata.pkl: loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: ranks/metadata.pkl: pickle_unsafe (got posix.system)
     """
     put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=[None]), more=call("posix.system", "true")), "model_0.pt": {"w": 1}})
 
 
-@case("file_missing")
+@case("file_missing", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
 def an_item_file_is_missing(c):
     """
-    dcpctl: ranks/model_1.pt: a data file of the checkpoint is missing
-    hint: bring the files of all ranks into one folder
+    dcpctl: ranks/model_1.pt: file_missing
+    hint: its own
     """
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}})
 
@@ -362,7 +365,7 @@ def an_item_file_is_missing(c):
 @case("duplicates_differ", "verify ranks", says="findings", exit=1)
 def copies_that_differ_are_damage(c):
     """
-    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': two ranks wrote different values for one key (got a value different from that in ranks/model_world_size_2_rank_0.pt)
+    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ (got a value different from that in ranks/model_world_size_2_rank_0.pt)
     """
     ranks(c, 1, 2)
 
@@ -370,40 +373,8 @@ def copies_that_differ_are_damage(c):
 LISTED = dict(model=[at("model.safetensors", "SafetensorsSerialization")], optim=[None])
 
 
-@case("item_format_unread", "consolidate ranks out.pt", "convert ranks out")
-def a_model_in_safetensors(c):
-    """
-    dcpctl: ranks/model.safetensors: an item that was not written with torch.save is left out (got model, in SafetensorsSerialization)
-    hint: save it with TorchSerialization; the file of each rank can be read by itself
-    """
-    put(c, {"metadata.pkl": metadata(metadata=items(**LISTED), world_size=1), "optim_0.pt": {"step": 1}})
-
-
-@case("item_format_unread", "verify ranks", says="findings", exit=1)
-def a_model_in_safetensors_is_damage(c):
-    """
-    damage: ranks/model.safetensors: an item that was not written with torch.save is left out (got model, in SafetensorsSerialization)
-    """
-    a_model_in_safetensors(c)
-
-
-@case("item_format_unread", "verify ranks", exit=0, says="findings")
-def an_item_in_json_that_nothing_names(c):
-    """
-    warning: ranks/train_0.json: an item that was not written with torch.save is left out (got train.json, in .json)
-    """
-    put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}, "train_0.json": b"{}", "train_1.json": b"{}"})
-
-
 @case(None, "inspect ranks/metadata.pkl", "verify ranks/metadata.pkl", "diff ranks ranks/metadata.pkl", exit=0)
 def metadata_pkl_stands_for_its_folder(c):
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}})
 
 
-@case("item_format_unread", "inspect ranks", exit=0, says="findings")
-def an_item_in_json(c):
-    """
-    warning: ranks/train.json: an item that was not written with torch.save is left out (got train, in JsonSerialization)
-    """
-    listed = items(model=[None], train=[at("train.json", "JsonSerialization")])
-    put(c, {"metadata.pkl": metadata(metadata=listed, world_size=1), "model_0.pt": {"w": rebuild(storage(count=4), (4,))}})

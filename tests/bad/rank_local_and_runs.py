@@ -25,7 +25,7 @@ def chunks_of_one(count):
 @case("rank_missing", "inspect ckpt", exit=0, says="findings")
 def the_metadata_of_a_rank_is_missing(c):
     """
-    warning: ckpt: the metadata of a rank is missing (got no __1.metadata beside __2.metadata)
+    warning: ckpt: rank_missing (got no __1.metadata beside __2.metadata)
     """
     ranks(c, number=2)
 
@@ -33,8 +33,8 @@ def the_metadata_of_a_rank_is_missing(c):
 @case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def two_ranks_say_two_shapes(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two ranks describe a key differently (got two shapes)
-    hint: leave the key out with --exclude
+    dcpctl: ckpt: tensor 'model.b': ranks_disagree (got two shapes)
+    hint: its own
     """
     other = small(c.folder)
     other.tensors["model.b"] = Tensor((3,), [((0,), (3,))])
@@ -44,8 +44,8 @@ def two_ranks_say_two_shapes(c):
 @case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def two_ranks_say_two_dtypes(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two ranks describe a key differently (got float32 and float16)
-    hint: leave the key out with --exclude
+    dcpctl: ckpt: tensor 'model.b': ranks_disagree (got float32 and float16)
+    hint: its own
     """
     other = small(c.folder)
     other.tensors["model.b"].dtype = "torch.float16"
@@ -55,8 +55,8 @@ def two_ranks_say_two_dtypes(c):
 @case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def a_tensor_on_one_rank_and_an_object_on_another(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two ranks describe a key differently (got a tensor on one rank, an object on another)
-    hint: leave the key out with --exclude
+    dcpctl: ckpt: tensor 'model.b': ranks_disagree (got a tensor on one rank, an object on another)
+    hint: its own
     """
     other = small(c.folder)
     other.blobs.append("model.b")
@@ -67,8 +67,8 @@ def a_tensor_on_one_rank_and_an_object_on_another(c):
 @case("duplicates_differ", "consolidate ckpt out.pt")
 def two_ranks_wrote_different_values(c):
     """
-    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': two ranks wrote different values for one key (got a value different from that in ckpt/__0_0.distcp)
-    hint: give --prefer-rank R to use rank R's
+    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': duplicates_differ (got a value different from that in ckpt/__0_0.distcp)
+    hint: its own
     """
     other = small(c.folder)
     for item in other.items:
@@ -84,11 +84,11 @@ def two_ranks_wrote_different_values(c):
     (c.folder / "__0_0.distcp").write_bytes(c.files()[0]["__0_0.distcp"])
 
 
-@case("pickle_no_stop")
+@case("pickle_no_stop", "consolidate ckpt out.pt")
 def one_rank_with_broken_metadata(c):
     """
-    dcpctl: ckpt/__1.metadata @ 0x0: the pickle ends before its STOP
-    hint: the file was cut short: restore it from the original
+    dcpctl: ckpt/__1.metadata @ 0x0: pickle_no_stop
+    hint: its own
     """
     ranks(c)
     (c.folder / "__1.metadata").write_bytes(b"")
@@ -97,7 +97,7 @@ def one_rank_with_broken_metadata(c):
 @case("step_missing", "inspect . --step 7", "consolidate . out.pt --step 7")
 def a_step_that_is_not_there(c):
     """
-    dcpctl: .: the run has no such step (got 7, expected one of 6)
+    dcpctl: .: step_missing (got 7, expected one of 6)
     """
     c.write()
     c.folder.rename(c.folder.parent / "step-6")
@@ -106,8 +106,8 @@ def a_step_that_is_not_there(c):
 @case("step_ambiguous", "inspect . --step 6", "consolidate . out.pt --step latest", exit=2)
 def two_folders_of_one_step(c):
     """
-    dcpctl: .: several folders of the run hold this step (got './model_6' and './optimizer_6')
-    hint: --pattern REGEX picks one kind of them, or give the folder itself
+    dcpctl: .: step_ambiguous (got './model_6' and './optimizer_6')
+    hint: its own
     """
     c.write()
     shutil.copytree(c.folder, c.folder.parent / "model_6")
@@ -117,7 +117,7 @@ def two_folders_of_one_step(c):
 @case("step_missing", "inspect . --step latest", "consolidate . out.pt --step latest")
 def no_step_is_complete(c):
     """
-    dcpctl: .: the run has no such step (got no complete step, expected one of 6)
+    dcpctl: .: step_missing (got no complete step, expected one of 6)
     """
     c.write()
     (c.folder / ".metadata").unlink()
@@ -127,21 +127,21 @@ def no_step_is_complete(c):
 @case("usage", "consolidate . out.pt --step 1 --pattern ((", exit=2)
 def a_pattern_that_is_no_regular_expression(c):
     """
-    dcpctl: the command line is wrong (got --pattern '((', expected a regular expression with one group, for the step's number)
+    dcpctl: usage (got --pattern '((', expected a regular expression with one group, for the step's number)
     """
 
 
 @case("usage", "consolidate ckpt out.pt --rename ((=>x", exit=2)
 def a_rename_that_is_no_regular_expression(c):
     """
-    dcpctl: the command line is wrong (got --rename '((', expected a regular expression)
+    dcpctl: usage (got --rename '((', expected a regular expression)
     """
 
 
 @case("over_limit", "consolidate ckpt out.pt --rename ^(.*)\\\\.w$=>\\\\1.v")
 def a_regular_expression_on_a_name_of_5000_bytes(c):
     """
-    dcpctl: tensor 'model.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...(5006 bytes)...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx': a number in the file is over the limit (got a name of 5006 bytes, expected at most 4096 with --rename)
+    dcpctl: tensor 'model.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...(5006 bytes)...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx': over_limit (got a name of 5006 bytes, expected at most 4096 with --rename)
     """
     key = "model." + "x" * 5000
     c.tensors[key] = c.tensors.pop("model.b")
@@ -152,8 +152,8 @@ def a_regular_expression_on_a_name_of_5000_bytes(c):
 @case("chunk_without_item", "consolidate ckpt out.pt")
 def a_rank_with_40000_chunks_of_one_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.b': storage_data names no item for this (got chunk [1:2])
-    hint: leave the key out with --exclude, or restore the checkpoint
+    dcpctl: ckpt: tensor 'model.b': chunk_without_item (got chunk [1:2])
+    hint: its own
     """
     c.tensors["model.b"] = Tensor((40000,), [], fields={"chunks": chunks_of_one(40000)})
     ranks(c)
@@ -162,7 +162,7 @@ def a_rank_with_40000_chunks_of_one_tensor(c):
 @case("step_in_parts", "consolidate . out.pt --step latest", "consolidate --step=7 . out.pt")
 def a_step_of_two_checkpoints(c):
     """
-    dcpctl: ./checkpoint-7: the step holds several checkpoints
+    dcpctl: ./checkpoint-7: step_in_parts
     hint: dcpctl consolidate ./checkpoint-7/pytorch_model_fsdp_0 out.pt, or dcpctl consolidate ./checkpoint-7/optimizer_0 out.pt
     """
     c.write()

@@ -3,11 +3,14 @@
 
     run.py DCPCTL [FAMILY[.CASE]...]            run cases (all of them)
     run.py --update DCPCTL [FAMILY[.CASE]...]   the same, and write what was said into the cases; read the diff before you commit it
+    run.py --texts                              write texts.golden anew; read the diff
     run.py --sanitized ...                      a program with sanitizers: its time and memory do not count
-    run.py --ids                                is every id of problems.def named by a case or a unit test?
+    run.py --ids                                is every id of problems.def named by a case or a unit test, and is texts.golden complete?
 
-A case is a function in a family's file, see case() in recipes.py. It runs in an empty folder with the checkpoint in `ckpt`. Every failing command
-runs a second time with --json, which must print the same and then one object with the id of the case.
+A case is a function in a family's file, see case() in recipes.py. It runs in an empty folder with the checkpoint in `ckpt`. Its docstring is what the
+program says, but that a problem's id stands for its text, `hint: its own` for the hint of that id and `hint: kFewerKeys` for one that several share:
+those are in texts.golden, so a message is reworded there and in no case.
+Every failing command runs a second time with --json, whose objects must have the case's ids and say the same of them: place, key, got and expected.
 """
 import argparse
 import difflib
@@ -29,11 +32,14 @@ from recipes import small
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+GOLDEN = HERE / "texts.golden"
 FAMILIES = sorted(p.stem for p in HERE.glob("*.py") if p.stem not in ("run", "recipes"))
 CEILING_SECONDS = 1.0
 CEILING_MIB = 64  # above `dcpctl --version`
 HANG_SECONDS = 20
 BUSY = 10
+SHOWN = 3  # findings of a kind that inspect shows at most
+SEVERITIES = ("error: ", "damage: ", "warning: ", "note: ")
 TRIES = 3  # of which the fastest counts: the machine may be busy
 NOBODY = 65534
 
@@ -52,7 +58,7 @@ EXCEPTIONS = {
 # Numbers that differ from machine to machine.
 FILTERS = [
     (re.compile(r"\d+\.\d MiB or more"), "N MiB or more"),
-    (re.compile(r"\d+ MiB or more for objects"), "N MiB or more for objects"),
+    (re.compile(r"need \d+ MiB or more"), "need N MiB or more"),
     (re.compile(r"give --max-memory \d+MiB"), "give --max-memory NMiB"),
 ]
 
@@ -110,33 +116,112 @@ def contents(folder):
     return found
 
 
+# ---- ids for texts
+
+
+def texts_in_sources():
+    """{name: text} of each id, `ID hint` and hint that several ids share, as base/problems.def says it or the command line in its place."""
+    string = r'"((?:[^"\\]|\\.)*)"'
+
+    def rows(path, macro, pattern):
+        found = re.findall(rf"^{macro}\({pattern}\)$", (ROOT / path).read_text(), re.M)
+        return [[field.replace('\\"', '"') for field in row] for row in found]
+
+    texts = {}
+    own = {id: words for id, *words in rows("cmd/line/problem_words.def", "DCPCTL_WORDS", rf"(\w+), {string}, {string}")}
+    for id, text, hint in rows("src/base/problems.def", "DCP_PROBLEM", rf"(\w+), \w+, {string}, {string}"):
+        own_text, own_hint = own.get(id, ("", ""))
+        texts[id] = own_text or text
+        texts[f"{id} hint"] = hint or own_hint
+    texts |= {name: hint for name, _, _, hint in rows("cmd/line/problem_words.def", "DCPCTL_REMEDY", rf"(\w+), {string}, {string}, {string}")}
+    return {name: text for name, text in texts.items() if text}
+
+
+def is_id(name):
+    """Neither `ID hint` nor a hint that several ids share, such as kFewerKeys."""
+    return name.islower() and " " not in name
+
+
+def read_golden():
+    return dict(line.split(": ", 1) for line in GOLDEN.read_text().splitlines())
+
+
+def write_golden():
+    GOLDEN.write_text("".join(f"{name}: {text}\n" for name, text in texts_in_sources().items()))
+
+
+class Ids:
+    """Puts ids in the place of texts."""
+
+    def __init__(self, texts):
+        self.texts = texts
+        self.id_of = {text: name for name, text in texts.items() if is_id(name)}
+        self.shared = {text: name for name, text in texts.items() if not is_id(name) and " " not in name}
+        known = "|".join(re.escape(text) for text in sorted(self.id_of, key=len, reverse=True))
+        self.known = re.compile(rf"(?<=: )(?:{known})(?=$| \(|: )")
+
+    def of_screen(self, text):
+        lines, id = [], None
+        for line in text.splitlines():
+            if line.startswith("hint: "):
+                hint = line[6:]
+                lines.append("hint: its own" if hint == self.texts.get(f"{id} hint") else f"hint: {self.shared.get(hint, hint)}")
+            else:
+                line, id = self.of_line(line)
+                lines.append(line)
+        return "".join(line + "\n" for line in lines)
+
+    def of_line(self, line):
+        """(the line with an id in it, the id)"""
+        found = self.known.search(line)
+        if not found:
+            return line, None
+        id = self.id_of[found[0]]
+        return line[: found.start()] + id + line[found.end() :], id
+
+    def of_json(self, said):
+        """The line that a problem of --json is on the screen; its members must say of the place what its message does."""
+        place = anything_for(said.get("path", "")) + "".join(f":{said[name]}" for name in ("line", "column") if name in said)
+        place += r"(?: > .+?)?" + (f"(?:^| )@ 0x{said['offset']:x}" if "offset" in said else "")
+        key = "".join(f"{kind} '{anything_for(said[kind])}': " for kind in ("tensor", "object") if kind in said)
+        if not re.match(rf"(?:{place}: )?{key}", said["message"]) or ("path" in said and not re.match(place, said["message"])):
+            raise ValueError(f"message and members differ: {said}")
+        text = self.texts[said["id"]]
+        return re.sub(rf"(^|: ){re.escape(text)}(?=$| \(|: )", lambda m: m[1] + said["id"], said["message"], count=1)
+
+
+def anything_for(name):
+    """A pattern for a name as messages show it: what acts on a terminal or is no text is escaped, what is long is shortened."""
+    return ".+" if len(name) > 300 else "".join(re.escape(c) if c.isprintable() and c != "\ufffd" else ".+?" for c in name)
+
+
 # ---- one case
 
 
 def said(case, ran):
     if case["says"] == "stderr":
         return ran.stderr
-    return "".join(line + "\n" for line in ran.stdout.splitlines() if line.startswith(("error: ", "damage: ", "warning: ", "note: ")))
+    return "".join(line + "\n" for line in ran.stdout.splitlines() if line.startswith(SEVERITIES))
 
 
-def ids_in_json(case, ran):
-    """The ids and the exit code that --json gives."""
+def problems_in_json(case, ran):
+    """(ids, their lines, the exit code) that --json gives."""
     if case["says"] == "findings":
         printed = json.loads(ran.stdout)
         for name, expected in case["json"].items():
             if printed[name] != expected:
                 raise ValueError(f"{name}: {printed[name]}, expected {expected}")
-        return {f["id"] for f in printed["findings"]}, case["exit"]
+        return printed["findings"], case["exit"]
     if ran.stdout:  # what went on with the rest
         printed = json.loads(ran.stdout)
-        return {step["error"]["id"] for step in printed["steps"] if "error" in step}, printed["exit"]
+        return [step["error"] for step in printed["steps"] if "error" in step], printed["exit"]
     error = json.loads(ran.stderr.splitlines()[-1])["error"]
-    return {error["id"]}, error["code"]
+    return [error], error["code"]
 
 
 class Play:
-    def __init__(self, function, dcpctl, baseline_mib):
-        self.case, self.dcpctl, self.baseline_mib = function.case, dcpctl, baseline_mib
+    def __init__(self, function, dcpctl, baseline_mib, ids):
+        self.case, self.dcpctl, self.baseline_mib, self.ids = function.case, dcpctl, baseline_mib, ids
         self.function = function
         self.expected = inspect.cleandoc(function.__doc__ or "")
         self.faults = []
@@ -182,7 +267,7 @@ class Play:
             return ran
 
     def check(self, arguments, ran, before, after):
-        text = said(self.case, ran)
+        text = self.ids.of_screen(said(self.case, ran))
         self.got = text if self.got is None else self.got
         if text.rstrip("\n") != self.expected.strip():
             lines = difflib.unified_diff(self.expected.splitlines(), text.splitlines(), "expected", "got", lineterm="")
@@ -199,11 +284,22 @@ class Play:
 
     def check_json(self, ran, plain):
         try:
-            ids, code = ids_in_json(self.case, ran)
+            problems, code = problems_in_json(self.case, ran)
+            lines = [self.ids.of_json(p) for p in problems]
         except (ValueError, KeyError, IndexError) as error:
             return self.fault(f"--json: {error!r} in {(ran.stderr + ran.stdout)[:300]!r}")
+        ids = {p["id"] for p in problems}
         if self.case["problem"] not in ids or code != self.case["exit"]:
             self.fault(f"--json: {sorted(ids)} with exit {code}, expected {self.case['problem']}")
+        starts = "dcpctl: " if self.case["says"] == "stderr" else SEVERITIES
+        expected = [line for line in self.expected.splitlines() if line.startswith(starts)]
+        if self.case["says"] == "findings":
+            lines = [f"{p['severity']}: {line}" for p, line in zip(problems, lines)]
+            is_folded = len(lines) > len(expected) >= SHOWN and set(expected) <= set(lines)
+            if sorted(lines) != sorted(expected) and not is_folded:
+                self.fault(f"--json: {lines}")
+        elif not all(f"dcpctl: {line}" in expected for line in lines):
+            self.fault(f"--json: {lines}")
         told = ran.stderr if ran.stdout else "".join(ran.stderr.splitlines(True)[:-1])  # the error itself is on one of the two
         if self.case["says"] == "stderr" and told != plain.stderr:
             self.fault(f"--json: stderr begins otherwise than without: {ran.stderr[:300]!r}")
@@ -239,12 +335,12 @@ def run_cases(options):
     dcpctl = str(Path(options.dcpctl).resolve())
     nothing = dict(limits={}, stdout=None, user="any")
     baseline = min(Ran(dcpctl, ["--version"], "/", nothing).peak_mib for _ in range(TRIES))
-    count, bad = 0, 0
+    count, bad, ids = 0, 0, Ids(read_golden())
     for name, function in chosen(options.cases):
         if options.sanitized and "AS" in function.case["limits"]:
             continue  # sanitizers reserve terabytes
         count += 1
-        play = Play(function, dcpctl, baseline)
+        play = Play(function, dcpctl, baseline, ids)
         faults = play.run(not options.sanitized)
         if faults:
             bad += 1
@@ -257,8 +353,8 @@ def run_cases(options):
 
 def check_ids():
     """An id is named by a case, or by a unit test as ProblemId::id, as "id" or by its text."""
-    texts = dict(re.findall(r'^DCP_PROBLEM\((\w+), \w+, "((?:[^"\\]|\\.)*)"', (ROOT / "src/base/problems.def").read_text(), re.M))
-    ids = list(texts)
+    texts, shown = texts_in_sources(), read_golden()
+    ids = [name for name in texts if is_id(name)]
     named = {function.case["problem"] for _, function in chosen([])}
     tests = "\n".join(p.read_text(errors="replace") for p in sorted((ROOT / "tests/unit").rglob("*.cc")))
     named |= set(re.findall(r"ProblemId::(\w+)", tests)) | set(re.findall(r'"(\w+)"', tests)) | {i for i in ids if texts[i] in tests}
@@ -268,8 +364,11 @@ def check_ids():
         print(f"{i}: no case of tests/bad and no unit test names it")
     for i in stale:
         print(f"{i}: an exception that is no id")
+    other = [name for name in texts | shown if texts.get(name) != shown.get(name)]
+    for name in other:
+        print(f"{name}: texts.golden has {shown.get(name)!r}, the sources have {texts.get(name)!r}")
     print(f"{len(ids)} ids, {len(missing)} not named, {len(EXCEPTIONS)} exceptions")
-    return 1 if missing or stale else 0
+    return 1 if missing or stale or other else 0
 
 
 def main():
@@ -277,10 +376,11 @@ def main():
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--sanitized", action="store_true")
     parser.add_argument("--ids", action="store_true")
+    parser.add_argument("--texts", action="store_true")
     parser.add_argument("dcpctl", nargs="?")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
-    sys.exit(check_ids() if options.ids else run_cases(options))
+    sys.exit(write_golden() if options.texts else check_ids() if options.ids else run_cases(options))
 
 
 if __name__ == "__main__":

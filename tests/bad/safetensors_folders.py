@@ -42,7 +42,7 @@ TWO = {A: file_of({"a": (2,)}), B: file_of({"b": (3,)})}
 @case("hf_index_bad")
 def an_index_that_is_no_json(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json @ 0x15: the index is not a map of tensors to files (got no JSON)
+    dcpctl: ckpt/model.safetensors.index.json @ 0x15: hf_index_bad (got no JSON)
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": ')
@@ -51,7 +51,7 @@ def an_index_that_is_no_json(c):
 @case("hf_index_bad")
 def an_index_without_a_map(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: the index is not a map of tensors to files (got no weight_map)
+    dcpctl: ckpt/model.safetensors.index.json: hf_index_bad (got no weight_map)
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 20}}')
@@ -60,7 +60,7 @@ def an_index_without_a_map(c):
 @case("hf_index_bad")
 def an_index_with_a_number_for_a_file(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': the index is not a map of tensors to files (got no file name)
+    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': hf_index_bad (got no file name)
     """
     folder(c, TWO, {"a": 7})
 
@@ -68,7 +68,7 @@ def an_index_with_a_number_for_a_file(c):
 @case("hf_index_bad")
 def an_index_with_a_tensor_twice(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': the index is not a map of tensors to files (got the tensor twice)
+    dcpctl: ckpt/model.safetensors.index.json: tensor 'a': hf_index_bad (got the tensor twice)
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "x", "a": "y"}}')
@@ -77,7 +77,7 @@ def an_index_with_a_tensor_twice(c):
 @case("over_limit")
 def an_index_nested_deep(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: a number in the file is over the limit (got JSON nested 65 deep, expected at most 64)
+    dcpctl: ckpt/model.safetensors.index.json: over_limit (got JSON nested 65 deep, expected at most 64)
     """
     folder(c, TWO)
     (c.folder / "model.safetensors.index.json").write_text('{"metadata": ' + '{"a":' * 100 + "1" + "}" * 101 + "}")
@@ -86,16 +86,16 @@ def an_index_nested_deep(c):
 @case("path_escapes")
 def an_index_that_leads_elsewhere(c):
     """
-    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '../model-00001-of-00002.safetensors')
+    dcpctl: ckpt: path_escapes (got '../model-00001-of-00002.safetensors')
     """
     folder(c, TWO, {"a": "../" + A})
 
 
-@case("link_refused")
+@case("link_refused", "consolidate ckpt out.pt")
 def a_link_that_is_not_of_the_cache(c):
     """
-    dcpctl: ckpt/link.safetensors: is a symbolic link
-    hint: give --follow-links if you trust where it points
+    dcpctl: ckpt/link.safetensors: link_refused
+    hint: its own
     """
     folder(c, TWO, {"a": "link.safetensors"})
     (c.folder / "link.safetensors").symlink_to(A)
@@ -104,7 +104,7 @@ def a_link_that_is_not_of_the_cache(c):
 @case("file_missing", "inspect ckpt", exit=1, says="findings")
 def a_file_of_the_index_is_missing(c):
     """
-    damage: ckpt/model-00002-of-00002.safetensors: a data file of the checkpoint is missing (got 2 tensors of the index)
+    damage: ckpt/model-00002-of-00002.safetensors: file_missing (got 2 tensors of the index)
     """
     folder(c, {A: TWO[A]}, {"a": A, "b": B, "c": B})
 
@@ -112,7 +112,7 @@ def a_file_of_the_index_is_missing(c):
 @case("file_missing", "consolidate ckpt out.pt", "consolidate ckpt out.pt --key a")
 def a_file_of_the_index_is_missing_to_a_writer(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: a data file of the checkpoint is missing (got 2 tensors of the index)
+    dcpctl: ckpt/model-00002-of-00002.safetensors: file_missing (got 2 tensors of the index)
     hint: the folder is not complete: restore its files
     """
     folder(c, {A: TWO[A]}, {"a": A, "b": B, "c": B})
@@ -121,7 +121,7 @@ def a_file_of_the_index_is_missing_to_a_writer(c):
 @case("file_missing", "consolidate ckpt out.pt")
 def an_index_that_is_stale(c):
     """
-    dcpctl: ckpt/model-00001-of-00002.safetensors: a data file of the checkpoint is missing (got 1 tensor of the index)
+    dcpctl: ckpt/model-00001-of-00002.safetensors: file_missing (got 1 tensor of the index)
     hint: the files that are here hold these tensors: the index is stale; give ckpt/model.safetensors
     """
     folder(c, {"model.safetensors": file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B})
@@ -130,7 +130,7 @@ def an_index_that_is_stale(c):
 @case("file_missing", "consolidate ckpt out.pt")
 def an_index_of_other_shards(c):
     """
-    dcpctl: ckpt/model-00001-of-00002.safetensors: a data file of the checkpoint is missing (got 1 tensor of the index)
+    dcpctl: ckpt/model-00001-of-00002.safetensors: file_missing (got 1 tensor of the index)
     hint: the files that are here hold these tensors: the index is stale; without ckpt/model.safetensors.index.json they are read as they are
     """
     folder(c, {"model-00001-of-00001.safetensors": TWO[A], "other.safetensors": TWO[B]}, {"a": A, "b": B})
@@ -155,7 +155,7 @@ def a_second_copy(c):
 @case("hf_index_no_tensor", "inspect ckpt", exit=1, says="findings")
 def a_tensor_of_the_index_is_in_no_file(c):
     """
-    damage: ckpt/model.safetensors.index.json: tensor 'c': the index names a tensor that no file holds (got and 1 more, expected model-00002-of-00002.safetensors)
+    damage: ckpt/model.safetensors.index.json: tensor 'c': hf_index_no_tensor (got and 1 more, expected model-00002-of-00002.safetensors)
     """
     folder(c, TWO, {"a": A, "b": B, "c": B, "d": A})
 
@@ -163,8 +163,8 @@ def a_tensor_of_the_index_is_in_no_file(c):
 @case("hf_index_no_tensor", "consolidate ckpt out.pt")
 def a_tensor_of_the_index_is_in_no_file_to_a_writer(c):
     """
-    dcpctl: ckpt/model.safetensors.index.json: tensor 'c': the index names a tensor that no file holds (expected model-00002-of-00002.safetensors)
-    hint: the folder is not complete: restore its files
+    dcpctl: ckpt/model.safetensors.index.json: tensor 'c': hf_index_no_tensor (expected model-00002-of-00002.safetensors)
+    hint: its own
     """
     folder(c, TWO, {"a": A, "b": B, "c": B})
 
@@ -172,7 +172,7 @@ def a_tensor_of_the_index_is_in_no_file_to_a_writer(c):
 @case("hf_index_other_file", "inspect ckpt", exit=0, says="findings")
 def a_tensor_is_in_another_file_than_the_index_says(c):
     """
-    warning: ckpt/model.safetensors.index.json: tensor 'a': the tensor is not in the file that the index names (got model-00001-of-00002.safetensors, and 1 more, expected model-00002-of-00002.safetensors)
+    warning: ckpt/model.safetensors.index.json: tensor 'a': hf_index_other_file (got model-00001-of-00002.safetensors, and 1 more, expected model-00002-of-00002.safetensors)
     """
     folder(c, TWO, {"a": B, "b": B})
     (c.folder / A).write_bytes(TWO[A])
@@ -182,7 +182,7 @@ def a_tensor_is_in_another_file_than_the_index_says(c):
 @case("hf_index_not_named", "inspect ckpt", exit=0, says="findings")
 def a_tensor_that_the_index_does_not_name(c):
     """
-    warning: ckpt/model.safetensors.index.json: tensor 'x': the index does not name a tensor that its files hold (got model-00001-of-00002.safetensors, and 1 more)
+    warning: ckpt/model.safetensors.index.json: tensor 'x': hf_index_not_named (got model-00001-of-00002.safetensors, and 1 more)
     """
     folder(c, {A: file_of({"a": (2,), "x": (1,), "y": (1,)}), B: TWO[B]}, {"a": A, "b": B})
 
@@ -190,7 +190,7 @@ def a_tensor_that_the_index_does_not_name(c):
 @case("hf_index_total", "inspect ckpt", exit=0, says="findings")
 def another_total_size(c):
     """
-    warning: ckpt/model.safetensors.index.json: the total size in the index is not that of the tensors (got 21, expected 20)
+    warning: ckpt/model.safetensors.index.json: hf_index_total (got 21, expected 20)
     """
     folder(c, TWO, {"a": A, "b": B}, total=21)
 
@@ -198,7 +198,7 @@ def another_total_size(c):
 @case("hf_file_ignored", "inspect ckpt", exit=0, says="findings")
 def a_file_beside_the_index(c):
     """
-    warning: ckpt/consolidated.safetensors: the index does not name this file: it is ignored
+    warning: ckpt/consolidated.safetensors: hf_file_ignored
     """
     folder(c, {**TWO, "consolidated.safetensors": file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B}, total=20)
 
@@ -206,7 +206,7 @@ def a_file_beside_the_index(c):
 @case("hf_scalars_doubtful", "inspect ckpt", exit=0, says="findings")
 def scalars_that_torch_consolidated(c):
     """
-    warning: ckpt: tensor 'step': torch's consolidation writes 0.0 for tensors without dims
+    warning: ckpt: tensor 'step': hf_scalars_doubtful
     """
     folder(c, {"model-00001-of-00001.safetensors": file_of({"step": (), "w": (2,)})}, {"step": "model-00001-of-00001.safetensors", "w": "model-00001-of-00001.safetensors"})
     (c.folder / "sharded").mkdir()
@@ -216,7 +216,7 @@ def scalars_that_torch_consolidated(c):
 @case("not_checkpoint")
 def two_indexes(c):
     """
-    dcpctl: ckpt: is not a checkpoint (got a folder of several checkpoints)
+    dcpctl: ckpt: not_checkpoint (got a folder of several checkpoints)
     hint: give one of their indexes: ckpt/one.safetensors.index.json, ckpt/two.safetensors.index.json
     """
     folder(c, TWO)
@@ -255,11 +255,11 @@ def a_config_of_something_else(c):
 # ---- without an index
 
 
-@case("safetensors_twice")
+@case("safetensors_twice", "consolidate ckpt out.pt")
 def a_name_in_two_files(c):
     """
-    dcpctl: ckpt/a.safetensors: tensor 'w': two files of the folder hold a tensor of this name (expected one of a.safetensors and b.safetensors)
-    hint: give the file itself, or restore the index of the files
+    dcpctl: ckpt/a.safetensors: tensor 'w': safetensors_twice (expected one of a.safetensors and b.safetensors)
+    hint: its own
     """
     folder(c, {"a.safetensors": file_of({"w": (2,)}), "b.safetensors": file_of({"v": (1,), "w": (2,)})})
 
@@ -267,7 +267,7 @@ def a_name_in_two_files(c):
 @case("shard_file_missing", "inspect ckpt", exit=1, says="findings")
 def a_numbered_file_is_missing(c):
     """
-    damage: ckpt: the files are numbered, and one is missing (got no model-00002-of-00002)
+    damage: ckpt: shard_file_missing (got no model-00002-of-00002)
     """
     folder(c, {A: TWO[A]})
 
@@ -275,33 +275,33 @@ def a_numbered_file_is_missing(c):
 @case("shard_file_missing", "consolidate ckpt out.pt")
 def a_numbered_file_is_missing_to_a_writer(c):
     """
-    dcpctl: ckpt: the files are numbered, and one is missing (got no model-00001-of-00002)
-    hint: bring all files of the save into one folder
+    dcpctl: ckpt: shard_file_missing (got no model-00001-of-00002)
+    hint: its own
     """
     folder(c, {B: TWO[B]})
 
 
-@case("lfs_pointer")
+@case("lfs_pointer", "consolidate ckpt out.pt")
 def a_git_lfs_pointer(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: is a Git LFS pointer, not the file itself
-    hint: fetch the files with 'git lfs pull'
+    dcpctl: ckpt/model-00002-of-00002.safetensors: lfs_pointer
+    hint: its own
     """
     folder(c, {A: TWO[A], B: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"})
 
 
-@case("safetensors_hole")
+@case("safetensors_hole", "consolidate ckpt out.pt")
 def a_file_that_was_cut(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: the tensors' bytes are not contiguous up to the end of the file (got a file of 78 bytes, expected 82)
+    dcpctl: ckpt/model-00002-of-00002.safetensors: safetensors_hole (got a file of 78 bytes, expected 82)
     """
     folder(c, {A: TWO[A], B: TWO[B][:-4]})
 
 
-@case("safetensors_bad_length")
+@case("safetensors_bad_length", "consolidate ckpt out.pt")
 def a_file_that_was_cut_in_its_header(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: the header's length is impossible (got 62, expected at most 12)
+    dcpctl: ckpt/model-00002-of-00002.safetensors: safetensors_bad_length (got 62, expected at most 12)
     """
     folder(c, {A: TWO[A], B: TWO[B][:20]})
 
@@ -309,7 +309,7 @@ def a_file_that_was_cut_in_its_header(c):
 @case("safetensors_hole")
 def tensors_that_overlap(c):
     """
-    dcpctl: ckpt/w.safetensors @ 0x87: tensor 'w': the tensors' bytes are not contiguous up to the end of the file (got a start at 135, expected 139)
+    dcpctl: ckpt/w.safetensors @ 0x87: tensor 'w': safetensors_hole (got a start at 135, expected 139)
     """
     lie = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}
     folder(c, {"w.safetensors": file_of({"v": (2,)}, header=lie, data=bytes(12))})
@@ -318,8 +318,8 @@ def tensors_that_overlap(c):
 @case("safetensors_unknown_dtype", "consolidate ckpt out.pt")
 def a_dtype_of_tomorrow(c):
     """
-    dcpctl: ckpt/w.safetensors: tensor 'w': the header names an unknown element type (got F3)
-    hint: leave the key out with --exclude
+    dcpctl: ckpt/w.safetensors: tensor 'w': safetensors_unknown_dtype (got F3)
+    hint: kFewerKeys
     """
     lie = {"w": {"dtype": "F3", "shape": [2], "data_offsets": [0, 8]}}
     folder(c, {"w.safetensors": file_of({}, header=lie, data=bytes(8))})
@@ -331,7 +331,7 @@ def a_dtype_of_tomorrow(c):
 @case("not_checkpoint", "inspect model.gguf")
 def a_gguf_file(c):
     """
-    dcpctl: model.gguf: is not a checkpoint (got a GGUF file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: model.gguf: not_checkpoint (got a GGUF file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     Path(c.folder.parent, "model.gguf").write_bytes(b"GGUF\3\0\0\0" + bytes(99))
     c.written = True
@@ -340,8 +340,8 @@ def a_gguf_file(c):
 @case("lfs_pointer", "inspect model.safetensors")
 def a_git_lfs_pointer_alone(c):
     """
-    dcpctl: model.safetensors: is a Git LFS pointer, not the file itself
-    hint: fetch the files with 'git lfs pull'
+    dcpctl: model.safetensors: lfs_pointer
+    hint: its own
     """
     Path(c.folder.parent, "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
     c.written = True
@@ -350,7 +350,7 @@ def a_git_lfs_pointer_alone(c):
 @case("safetensors_bad_length", "inspect model.safetensors")
 def a_safetensors_file_of_nothing(c):
     """
-    dcpctl: model.safetensors: the header's length is impossible (got 0 bytes in all)
+    dcpctl: model.safetensors: safetensors_bad_length (got 0 bytes in all)
     """
     Path(c.folder.parent, "model.safetensors").write_bytes(b"")
     c.written = True
@@ -359,7 +359,7 @@ def a_safetensors_file_of_nothing(c):
 @case("output_in_source", "consolidate ckpt/model.safetensors ckpt/model.safetensors --force", "consolidate ckpt ckpt/model.safetensors --force", exit=2)
 def the_source_as_output(c):
     """
-    dcpctl: ckpt/model.safetensors: the output would replace the source checkpoint
-    hint: give another name
+    dcpctl: ckpt/model.safetensors: output_in_source
+    hint: its own
     """
     folder(c, {"model.safetensors": TWO[A]})

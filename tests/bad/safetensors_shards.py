@@ -22,7 +22,7 @@ def name(rank):
 @case("sharding_info_bad")
 def sharding_info_that_is_no_json(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: DCP_SHARDING_INFO in the header is not what torch writes (got no JSON object)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: sharding_info_bad (got no JSON object)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}, info="no JSON")})
 
@@ -30,7 +30,7 @@ def sharding_info_that_is_no_json(c):
 @case("sharding_info_bad")
 def sharding_info_with_a_negative_offset(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': DCP_SHARDING_INFO in the header is not what torch writes (got saved_offsets that are not a list of numbers)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': sharding_info_bad (got saved_offsets that are not a list of numbers)
     """
     folder(c, {name(1): shard({"w": ((2,), (-1,))})})
 
@@ -38,7 +38,7 @@ def sharding_info_with_a_negative_offset(c):
 @case("sharding_info_bad")
 def sharding_info_of_another_rank(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors: tensor 'w': DCP_SHARDING_INFO in the header is not what torch writes (got 2 saved_offsets, expected 1)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors: tensor 'w': sharding_info_bad (got 2 saved_offsets, expected 1)
     """
     folder(c, {name(1): shard({"w": ((2,), (0, 0))})})
 
@@ -46,7 +46,7 @@ def sharding_info_of_another_rank(c):
 @case("sharding_info_bad")
 def sharding_info_that_is_a_list(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': DCP_SHARDING_INFO in the header is not what torch writes (got no object)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': sharding_info_bad (got no object)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}, info='{"w": [0]}')})
 
@@ -54,7 +54,7 @@ def sharding_info_that_is_a_list(c):
 @case("number_overflow")
 def offsets_that_overflow(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors: a size overflows 64 bits (got 9223372036854775807 + 2)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors: number_overflow (got 9223372036854775807 + 2)
     """
     folder(c, {name(1): shard({"w": ((2,), ((1 << 63) - 1,))})})
 
@@ -62,25 +62,25 @@ def offsets_that_overflow(c):
 @case("number_overflow")
 def a_tensor_of_too_many_bytes(c):
     """
-    dcpctl: ckpt: tensor 'w': a size overflows 64 bits (got 4 * 4611686018427387906)
+    dcpctl: ckpt: tensor 'w': number_overflow (got 4 * 4611686018427387906)
     """
     folder(c, {name(1): shard({"w": ((2, 2), (1 << 62, 1 << 62))})})
 
 
-@case("shards_disagree")
+@case("shards_disagree", "consolidate ckpt out.pt")
 def shards_of_two_ranks_of_dims(c):
     """
-    dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': the shards of the tensor have different dtypes or numbers of dimensions (got float32 of 2 dims, expected float32 of 1 dims as in shard-00001-model-00001-of-00001.safetensors)
-    hint: the files are from different saves: restore the folder
+    dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': shards_disagree (got float32 of 2 dims, expected float32 of 1 dims as in shard-00001-model-00001-of-00001.safetensors)
+    hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2, 1), (2, 0))})})
 
 
-@case("shard_twice")
+@case("shard_twice", "consolidate ckpt out.pt")
 def one_shard_in_two_files(c):
     """
-    dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': two files hold the same shard of the tensor (got a second one)
-    hint: the files are from different saves: restore the folder
+    dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': shard_twice (got a second one)
+    hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (0,))})})
 
@@ -88,8 +88,8 @@ def one_shard_in_two_files(c):
 @case("tensor_hole", "inspect ckpt", exit=1, says="findings")
 def the_first_shard_is_missing(c):
     """
-    damage: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [0:2] in no chunk)
-    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no shard-00001 beside shard-00002)
+    damage: ckpt: tensor 'w': tensor_hole (got [0:2] in no chunk)
+    warning: ckpt: shard_gap (got no shard-00001 beside shard-00002)
     """
     folder(c, {name(2): shard({"w": ((2,), (2,))})})
 
@@ -97,8 +97,8 @@ def the_first_shard_is_missing(c):
 @case("tensor_hole", "consolidate ckpt out.pt")
 def a_shard_in_the_middle_is_missing_to_a_writer(c):
     """
-    dcpctl: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [2:4] in no chunk)
-    hint: torch would load garbage there; leave the key out with --exclude
+    dcpctl: ckpt: tensor 'w': tensor_hole (got [2:4] in no chunk)
+    hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((2,), (4,))})})
 
@@ -106,7 +106,7 @@ def a_shard_in_the_middle_is_missing_to_a_writer(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_a_rank_is_missing(c):
     """
-    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no shard-00002 beside shard-00003)
+    warning: ckpt: shard_gap (got no shard-00002 beside shard-00003)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"v": ((2,), (0,))})})
 
@@ -120,7 +120,7 @@ def shards_of_two_ranks(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def one_file_of_a_rank_is_missing(c):
     """
-    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
+    warning: ckpt: shard_gap (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
     """
     shards_of_two_ranks(c)
 
@@ -128,7 +128,7 @@ def one_file_of_a_rank_is_missing(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def a_file_that_no_rank_wrote(c):
     """
-    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no model-00002-of-00003)
+    warning: ckpt: shard_gap (got no model-00002-of-00003)
     """
     files = {1: {"w": ((2,), (0,))}, 3: {"v": ((2,), (0,))}}
     folder(c, {f"shard-00001-model-0000{number}-of-00003.safetensors": shard(tensors) for number, tensors in files.items()})
@@ -137,7 +137,7 @@ def a_file_that_no_rank_wrote(c):
 @case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
 def the_shard_of_the_last_rank_is_missing(c):
     """
-    dcpctl: note: ckpt: the files do not say how many ranks wrote them: what only a missing last one held, also the end of a tensor, cannot be seen; --expect with another checkpoint of the model shows it (got shard-00001 to shard-00002)
+    dcpctl: note: ckpt: shard_count_unknown (got shard-00001 to shard-00002)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (2,)), "v": ((2,), (0,))})})
 
@@ -145,7 +145,7 @@ def the_shard_of_the_last_rank_is_missing(c):
 @case("shard_count_unknown", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_the_last_rank_is_missing_to_inspect(c):
     """
-    note: ckpt: the files do not say how many ranks wrote them: what only a missing last one held, also the end of a tensor, cannot be seen; --expect with another checkpoint of the model shows it (got shard-00001 to shard-00002)
+    note: ckpt: shard_count_unknown (got shard-00001 to shard-00002)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (2,)), "v": ((2,), (0,))})})
 
@@ -153,8 +153,8 @@ def the_shard_of_the_last_rank_is_missing_to_inspect(c):
 @case("tensor_hole", "consolidate ckpt out.pt")
 def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
     """
-    dcpctl: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [2:4] in no chunk)
-    hint: torch would load garbage there; leave the key out with --exclude
+    dcpctl: ckpt: tensor 'w': tensor_hole (got [2:4] in no chunk)
+    hint: its own
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((0,), (4,))})})
 
@@ -162,9 +162,9 @@ def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
 @case("shard_lost", "inspect ckpt", exit=1, says="findings")
 def a_chunk_that_torch_replaced(c):
     """
-    damage: ckpt/__0_0.distcp: tensor 'model.w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:3])
-    damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [0:2, 0:3])
-    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does
+    damage: ckpt/__0_0.distcp: tensor 'model.w': shard_lost (expected chunk [0:2, 0:3])
+    damage: ckpt: tensor 'model.w': chunk_without_item (got chunk [0:2, 0:3])
+    warning: ckpt/__0_0.distcp: safetensors_items
     """
     replaced(c)
 
@@ -172,8 +172,8 @@ def a_chunk_that_torch_replaced(c):
 @case("shard_lost", "consolidate ckpt out.pt")
 def a_chunk_that_torch_replaced_to_a_writer(c):
     """
-    dcpctl: ckpt/__0_0.distcp: tensor 'model.w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:3])
-    hint: torch wrote two chunks of one tensor under one name: the earlier one is lost
+    dcpctl: ckpt/__0_0.distcp: tensor 'model.w': shard_lost (expected chunk [0:2, 0:3])
+    hint: its own
     """
     replaced(c)
 
@@ -181,7 +181,7 @@ def a_chunk_that_torch_replaced_to_a_writer(c):
 @case("safetensors_items", "inspect ckpt --key model.b", exit=0, says="findings")
 def a_file_of_the_metadata_that_is_a_safetensors_file(c):
     """
-    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does
+    warning: ckpt/__0_0.distcp: safetensors_items
     """
     as_safetensors(c, {"model.w": ((4, 3), (0, 0)), "model.b": ((2,), (0,))})
 
@@ -189,8 +189,8 @@ def a_file_of_the_metadata_that_is_a_safetensors_file(c):
 @case("safetensors_items", "verify ckpt", exit=0, says="findings")
 def a_file_of_the_metadata_that_is_a_safetensors_file_to_verify(c):
     """
-    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does
-    note: ckpt: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 2 records)
+    warning: ckpt/__0_0.distcp: safetensors_items
+    note: ckpt: crc_absent (got 2 records)
     """
     as_safetensors(c, {"model.w": ((4, 3), (0, 0)), "model.b": ((2,), (0,))})
 

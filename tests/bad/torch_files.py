@@ -25,7 +25,7 @@ EIGHT = struct.pack("<2f", 1, 2)
 @case("torch_no_state_dict")
 def a_single_tensor(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got a single tensor, expected a dict of tensors)
+    dcpctl: m.pt > data.pkl @ 0x40: torch_no_state_dict (got a single tensor, expected a dict of tensors)
     hint: save it under a name: torch.save({'name': torch.load(FILE)}, NEW)
     """
     put(c, saved(tensor(), EIGHT))
@@ -34,7 +34,7 @@ def a_single_tensor(c):
 @case("torch_no_state_dict")
 def a_tuple(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got a tuple of 2, expected a dict of tensors)
+    dcpctl: m.pt > data.pkl @ 0x40: torch_no_state_dict (got a tuple of 2, expected a dict of tensors)
     hint: save it under a name: torch.save({'name': torch.load(FILE)}, NEW)
     """
     put(c, saved((1, 2)))
@@ -43,7 +43,7 @@ def a_tuple(c):
 @case("torch_no_state_dict")
 def a_whole_module(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got an object of nets.Model, expected a dict of tensors)
+    dcpctl: m.pt > data.pkl @ 0x40: torch_no_state_dict (got an object of nets.Model, expected a dict of tensors)
     hint: save what is in it: torch.save(torch.load(FILE, weights_only=False).state_dict(), NEW)
     """
     put(c, saved(new("nets.Model", {"training": True})))
@@ -52,7 +52,7 @@ def a_whole_module(c):
 @case("state_dict_key_twice", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def two_paths_of_one_key(c):
     """
-    warning: m.pt: object 'a.b': two paths of the state dict result in the same key (got here the second is a.b#2)
+    warning: m.pt: object 'a.b': state_dict_key_twice (got here the second is a.b#2)
     """
     put(c, saved({"a.b": 1, "a": {"b": 2}}))
 
@@ -60,7 +60,7 @@ def two_paths_of_one_key(c):
 @case("state_dict_key_twice", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def a_key_and_its_text(c):
     """
-    warning: m.pt: object '1': two paths of the state dict result in the same key (got here the second is 1#2)
+    warning: m.pt: object '1': state_dict_key_twice (got here the second is 1#2)
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
 
@@ -68,8 +68,8 @@ def a_key_and_its_text(c):
 @case("keys_collide", "convert m.pt out --world-size 1", exit=2)
 def a_key_and_its_text_in_a_folder(c):
     """
-    dcpctl: m.pt: object '1#2': two keys have the same name in the output (got 1)
-    hint: leave one of the keys out with --exclude, or give it another name with --rename
+    dcpctl: m.pt: object '1#2': keys_collide (got 1)
+    hint: its own
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
 
@@ -77,7 +77,7 @@ def a_key_and_its_text_in_a_folder(c):
 @case("state_dict_cycle")
 def a_dict_in_itself(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'me': a dict or list of the state dict contains itself
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'me': state_dict_cycle
     """
     put(c, saved(Op(pickle.EMPTY_DICT + b"q\0" + op("me") + b"h\0" + pickle.SETITEM)))
 
@@ -90,7 +90,7 @@ def a_list_in_itself(c):
 @case("over_limit")
 def dicts_within_dicts(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    dcpctl: m.pt > data.pkl @ 0x40: over_limit (got containers nested 1001 deep, expected at most 1000)
     """
     made = op(1)
     for _ in range(1100):
@@ -101,7 +101,7 @@ def dicts_within_dicts(c):
 @case("item_no_record")
 def a_storage_that_is_not_there(c):
     """
-    dcpctl: m.pt > data/0: tensor 'w': the item lacks a record
+    dcpctl: m.pt > data/0: tensor 'w': item_no_record
     """
     put(c, saved({"w": tensor()}))
 
@@ -109,7 +109,7 @@ def a_storage_that_is_not_there(c):
 @case("item_short_storage")
 def a_storage_that_is_too_short(c):
     """
-    dcpctl: m.pt > data/0 @ 0x180: tensor 'w': the storage's record is shorter than the storage (got 8 bytes, expected 12)
+    dcpctl: m.pt > data/0 @ 0x180: tensor 'w': item_short_storage (got 8 bytes, expected 12)
     """
     put(c, saved({"w": tensor(3)}, EIGHT))
 
@@ -117,7 +117,7 @@ def a_storage_that_is_too_short(c):
 @case("item_long_storage")
 def a_storage_that_is_too_long(c):
     """
-    dcpctl: m.pt > data/0 @ 0x180: tensor 'w': the storage's record is longer than the storage, which torch refuses (got 9 bytes, expected 8)
+    dcpctl: m.pt > data/0 @ 0x180: tensor 'w': item_long_storage (got 9 bytes, expected 8)
     """
     put(c, saved({"w": tensor()}, EIGHT + b"\0"))
 
@@ -125,7 +125,7 @@ def a_storage_that_is_too_long(c):
 @case("item_short_storage")
 def an_object_whose_storage_is_too_short(c):
     """
-    dcpctl: m.pt > data/1 @ 0x240: object 'o': the storage's record is shorter than the storage (got 7 bytes, expected 8)
+    dcpctl: m.pt > data/1 @ 0x240: object 'o': item_short_storage (got 7 bytes, expected 8)
     """
     put(c, saved({"w": tensor(), "o": (rebuild(storage(key="1", count=2), (2,)),)}, EIGHT, EIGHT[1:]))
 
@@ -133,7 +133,7 @@ def an_object_whose_storage_is_too_short(c):
 @case("item_no_record")
 def an_object_whose_storage_is_not_there(c):
     """
-    dcpctl: m.pt > data/1: object 'o': the item lacks a record
+    dcpctl: m.pt > data/1: object 'o': item_no_record
     """
     put(c, saved({"w": tensor(), "o": (rebuild(storage(key="1", count=2), (2,)),)}, EIGHT))
 
@@ -141,7 +141,7 @@ def an_object_whose_storage_is_not_there(c):
 @case("item_short_storage")
 def a_subclass_whose_storage_is_too_short(c):
     """
-    dcpctl: m.pt > data/0 @ 0x240: tensor 'w': the storage's record is shorter than the storage (got 7 bytes, expected 8)
+    dcpctl: m.pt > data/0 @ 0x240: tensor 'w': item_short_storage (got 7 bytes, expected 8)
     """
     put(c, saved({"w": wrapped("torchao.Int8", tensor())}, EIGHT[1:]))
 
@@ -149,7 +149,7 @@ def a_subclass_whose_storage_is_too_short(c):
 @case("item_outside_storage")
 def a_view_beyond_its_storage(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the tensor reaches outside its storage (got element 2, expected less than 2)
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_outside_storage (got element 2, expected less than 2)
     """
     put(c, saved({"v": tensor(), "w": tensor(offset=1)}, EIGHT))
 
@@ -157,7 +157,7 @@ def a_view_beyond_its_storage(c):
 @case("item_bad_tensor")
 def a_tensor_of_two_arguments(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the item describes its tensor in a way torch does not (got a tuple of 2, expected a tuple of 6 or 7 arguments)
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_bad_tensor (got a tuple of 2, expected a tuple of 6 or 7 arguments)
     """
     put(c, saved({"w": call("torch._utils._rebuild_tensor_v2", storage(count=2), 0)}, EIGHT))
 
@@ -165,7 +165,7 @@ def a_tensor_of_two_arguments(c):
 @case("item_unknown_dtype")
 def a_storage_of_an_unknown_class(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the item's element type is unknown (got torch.Float3Storage)
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': item_unknown_dtype (got torch.Float3Storage)
     """
     put(c, saved({"w": rebuild(storage("torch.Float3Storage", count=2), (2,))}, EIGHT))
 
@@ -173,7 +173,7 @@ def a_storage_of_an_unknown_class(c):
 @case("pickle_storage_id", "consolidate m.pt out.pt")
 def an_object_with_an_odd_persistent_id(c):
     """
-    dcpctl: m.pt @ 0x40: object 'o': a persistent id in the pickle names no storage (got 7, expected ('storage', class, key, location, count))
+    dcpctl: m.pt @ 0x40: object 'o': pickle_storage_id (got 7, expected ('storage', class, key, location, count))
     """
     put(c, saved({"o": (Op(op(7) + pickle.BINPERSID),)}))
 
@@ -181,8 +181,8 @@ def an_object_with_an_odd_persistent_id(c):
 @case("crc_mismatch")
 def a_damaged_pickle(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: the CRC of a record does not match its bytes
-    hint: the bytes were damaged after they were written
+    dcpctl: m.pt > data.pkl @ 0x40: crc_mismatch
+    hint: its own
     """
     made = saved({"w": tensor()}, EIGHT)
     made["data.pkl"].crc = 1
@@ -192,8 +192,8 @@ def a_damaged_pickle(c):
 @case("crc_mismatch")
 def a_damaged_format_version(c):
     """
-    dcpctl: m.pt > .format_version @ 0x200: the CRC of a record does not match its bytes (got CRC-32 83dcefb7 over 1 bytes, expected CRC-32 00000001)
-    hint: the bytes were damaged after they were written
+    dcpctl: m.pt > .format_version @ 0x200: crc_mismatch (got CRC-32 83dcefb7 over 1 bytes, expected CRC-32 00000001)
+    hint: its own
     """
     made = saved({"w": tensor()}, EIGHT)
     made.records.append(Record(".format_version", b"1", crc=1))
@@ -203,7 +203,7 @@ def a_damaged_format_version(c):
 @case("deflate_broken")
 def a_serialization_id_that_cannot_be_inflated(c):
     """
-    dcpctl: m.pt > .data/serialization_id @ 0x240: a compressed record is damaged (got an end in the middle of it)
+    dcpctl: m.pt > .data/serialization_id @ 0x240: deflate_broken (got an end in the middle of it)
     """
     made = saved({"w": tensor()}, EIGHT)
     made.records.append(Record(".data/serialization_id", b"0" * 40))
@@ -215,7 +215,7 @@ def a_serialization_id_that_cannot_be_inflated(c):
 @case("torch_compressed", "verify m.pt", "inspect m.pt", says="findings", exit=0)
 def storages_that_are_compressed(c):
     """
-    warning: m.pt: torch.load(FILE, mmap=True) takes the bytes of compressed storages for numbers, without an error (got data/0 and 1 more)
+    warning: m.pt: torch_compressed (got data/0 and 1 more)
     """
     made = saved({"w": tensor(), "v": rebuild(storage(key="1", count=2), (2,))}, EIGHT, EIGHT)
     deflate(made["data/0"])
@@ -226,8 +226,8 @@ def storages_that_are_compressed(c):
 @case("crc_mismatch", "consolidate m.pt out.pt")
 def a_damaged_storage(c):
     """
-    dcpctl: m.pt @ 0x180: tensor 'w': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
-    hint: the bytes were damaged after they were written
+    dcpctl: m.pt @ 0x180: tensor 'w': crc_mismatch (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
+    hint: its own
     """
     made = saved({"w": tensor()}, EIGHT)
     made["data/0"].crc = 1
@@ -237,8 +237,8 @@ def a_damaged_storage(c):
 @case("crc_mismatch", "consolidate m.pt out.pt")
 def a_damaged_storage_that_views_share(c):
     """
-    dcpctl: m.pt @ 0x200: tensor 'v': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
-    hint: the bytes were damaged after they were written
+    dcpctl: m.pt @ 0x200: tensor 'v': crc_mismatch (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
+    hint: its own
     """
     made = saved({"v": rebuild(storage(count=2), (1,)), "w": rebuild(storage(count=2), (1,), offset=1)}, EIGHT)
     made["data/0"].crc = 1
@@ -248,8 +248,8 @@ def a_damaged_storage_that_views_share(c):
 @case("crc_mismatch", "consolidate m.pt out.pt")
 def a_damaged_storage_of_an_object(c):
     """
-    dcpctl: m.pt @ 0x180: object 'o': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
-    hint: the bytes were damaged after they were written
+    dcpctl: m.pt @ 0x180: object 'o': crc_mismatch (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
+    hint: its own
     """
     made = saved({"o": (tensor(),)}, EIGHT)
     made["data/0"].crc = 1
@@ -259,7 +259,7 @@ def a_damaged_storage_of_an_object(c):
 @case("zip_no_end")
 def a_file_that_was_cut(c):
     """
-    dcpctl: m.pt: is not a zip archive: it has no end record
+    dcpctl: m.pt: zip_no_end
     hint: the file was cut short: restore it from the original
     """
     put(c, saved({"w": tensor()}, EIGHT).bytes()[:-30])
@@ -268,7 +268,7 @@ def a_file_that_was_cut(c):
 @case("item_compressed")
 def a_compressed_storage(c):
     """
-    dcpctl: m.pt > data/0 @ 0x146: a record of the item is compressed in a way that torch does not read (got method 12)
+    dcpctl: m.pt > data/0 @ 0x146: item_compressed (got method 12)
     """
     made = saved({"w": tensor()}, EIGHT)
     made["data/0"].method = 12
@@ -278,7 +278,7 @@ def a_compressed_storage(c):
 @case("over_limit")
 def tensors_that_share_a_bomb(c):
     """
-    dcpctl: m.pt > data.pkl: tensor 't32': a number in the file is over the limit (got many tensors in compressed storages: 2214592512 bytes to decode)
+    dcpctl: m.pt > data.pkl: tensor 't32': over_limit (got many tensors in compressed storages: 2214592512 bytes to decode)
     hint: save it again without compression: torch.save(torch.load(FILE), NEW)
     """
     made = saved({f"t{n}": rebuild(storage(count=1 << 24), (2,)) for n in range(40)}, bytes(64 << 20))
@@ -289,7 +289,7 @@ def tensors_that_share_a_bomb(c):
 @case("not_checkpoint")
 def a_torchscript_archive(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a TorchScript archive, expected a torch.save file)
+    dcpctl: m.pt: not_checkpoint (got a TorchScript archive, expected a torch.save file)
     hint: save its state dict: torch.save(torch.jit.load(FILE).state_dict(), NEW)
     """
     made = saved({})
@@ -300,7 +300,7 @@ def a_torchscript_archive(c):
 @case("not_checkpoint")
 def a_zip_of_something_else(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a zip archive without data.pkl, expected a torch.save file)
+    dcpctl: m.pt: not_checkpoint (got a zip archive without data.pkl, expected a torch.save file)
     """
     made = saved({})
     made.records = [Record("readme.txt", b"x")]
@@ -310,7 +310,7 @@ def a_zip_of_something_else(c):
 @case("not_checkpoint")
 def an_npz_file(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a zip archive that is not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: m.pt: not_checkpoint (got a zip archive that is not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     made = saved({})
     made.records = [Record("weight.npy", b"x")]
@@ -321,7 +321,7 @@ def an_npz_file(c):
 @case("not_checkpoint")
 def a_bare_pickle(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a pickle, not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: m.pt: not_checkpoint (got a pickle, not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     put(c, dump({"w": 1}))
 
@@ -329,8 +329,8 @@ def a_bare_pickle(c):
 @case("output_in_source", "consolidate m.pt m.pt --force", exit=2)
 def the_source_as_output(c):
     """
-    dcpctl: m.pt: the output would replace the source checkpoint
-    hint: give another name
+    dcpctl: m.pt: output_in_source
+    hint: its own
     """
     put(c, saved({"w": tensor()}, EIGHT))
 
@@ -357,8 +357,8 @@ def wrapped(cls, inner):
 @case("torch_rank_part", "inspect m.pt", "verify m.pt", "consolidate m.pt out.pt", "convert m.pt out")
 def what_one_rank_saved_of_its_dtensors(c):
     """
-    dcpctl: m.pt: tensor 'w': the file holds only one rank's part of the model's sharded tensors (got torch.distributed.tensor.DTensor)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
+    dcpctl: m.pt: tensor 'w': torch_rank_part (got torch.distributed.tensor.DTensor)
+    hint: its own
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor()), "b": tensor()}, EIGHT))
 
@@ -366,7 +366,7 @@ def what_one_rank_saved_of_its_dtensors(c):
 @case("torch_rank_part", "inspect model_world_size_2_rank_0.pt")
 def what_verl_saved_of_a_rank(c):
     """
-    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': the file holds only one rank's part of the model's sharded tensors (got torch.distributed.tensor.DTensor)
+    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': torch_rank_part (got torch.distributed.tensor.DTensor)
     hint: give the folder: the files of all ranks are one checkpoint
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor())}, EIGHT))
@@ -376,8 +376,8 @@ def what_verl_saved_of_a_rank(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors")
 def a_subclass_that_safetensors_cannot_hold(c):
     """
-    dcpctl: m.pt: safetensors cannot represent some tensors (got w (float32))
-    hint: leave them out with --exclude, or write a .pt file
+    dcpctl: m.pt: no_dtype_in_output (got w (float32))
+    hint: its own
     """
     put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
 
@@ -385,8 +385,8 @@ def a_subclass_that_safetensors_cannot_hold(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors", "consolidate m.pt out.safetensors --model-only", "consolidate m.pt out.safetensors --dry-run", "consolidate m.pt out --max-shard-size 1GB")
 def weights_that_are_objects(c):
     """
-    dcpctl: m.pt: safetensors cannot represent some tensors (got model.w (an object that holds tensors))
-    hint: leave them out with --exclude, or write a .pt file
+    dcpctl: m.pt: no_dtype_in_output (got model.w (an object that holds tensors))
+    hint: its own
     """
     made = {"w": call("te.make_float8", tensor()), "v": tensor(), "l": {"x": call("te.make_float8", tensor())}}
     put(c, saved({"model": made, "optimizer": {"state": {}, "param_groups": [], "x": call("te.make_float8", tensor())}}, EIGHT))
@@ -395,8 +395,8 @@ def weights_that_are_objects(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors", "convert m.pt out.safetensors")
 def a_model_that_is_an_object(c):
     """
-    dcpctl: m.pt: safetensors cannot represent some tensors (got model (an object that holds tensors))
-    hint: leave them out with --exclude, or write a .pt file
+    dcpctl: m.pt: no_dtype_in_output (got model (an object that holds tensors))
+    hint: its own
     """
     optimizer = {"state": {0: {"exp_avg": tensor()}}, "param_groups": [{"lr": 1}]}
     put(c, saved({"model": call("te.Detector", tensor()), "optimizer": optimizer, "best_loss": tensor(), "ema": None}, EIGHT))
@@ -405,7 +405,7 @@ def a_model_that_is_an_object(c):
 @case("nothing_selected", "consolidate m.pt out.pt --model-only", "consolidate m.pt out.safetensors --model-only", exit=2)
 def no_model_beside_an_optimizer(c):
     """
-    dcpctl: m.pt: no key is left after selection (got nothing that is model)
+    dcpctl: m.pt: nothing_selected (got nothing that is model)
     hint: see the keys with 'dcpctl inspect m.pt --keys'
     """
     put(c, saved({"optimizer": {"state": {0: {"exp_avg": tensor()}}, "param_groups": [{"lr": 1}]}, "steps": (1, 2), "model": call("te.Detector", 7)}, EIGHT))
@@ -414,8 +414,8 @@ def no_model_beside_an_optimizer(c):
 @case("weights_left_out", "consolidate m.pt out.pt --tensors-only", "consolidate m.pt out.safetensors --tensors-only --model-only", "convert m.pt out --tensors-only", "consolidate m.pt out.pt --tensors-only --root model --dry-run")
 def weights_that_are_objects_left_out_with_the_others(c):
     """
-    dcpctl: m.pt: objects that hold weights cannot be left out with the other objects (got model.w (an object that holds tensors))
-    hint: name them with --exclude if they are not wanted
+    dcpctl: m.pt: weights_left_out (got model.w (an object that holds tensors))
+    hint: its own
     """
     put(c, saved({"model": {"w": call("te.make_float8", tensor()), "v": tensor()}, "epoch": 3}, EIGHT))
 
@@ -434,8 +434,8 @@ def objects_with_tensors_that_are_no_weights(c):
 @case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
 def a_tensor_on_meta(c):
     """
-    dcpctl: m.pt: tensor 'w': a tensor that is not strided (sparse or another layout) has no bytes to write (got float32 on meta (not strided))
-    hint: leave the key out with --exclude
+    dcpctl: m.pt: tensor 'w': layout_not_strided (got float32 on meta (not strided))
+    hint: its own
     """
     put(c, saved({"w": call("torch._utils._rebuild_meta_tensor_no_storage", glob("torch.float32"), (3,), (1,), False), "b": tensor()}, EIGHT))
 
@@ -443,8 +443,8 @@ def a_tensor_on_meta(c):
 @case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
 def a_nested_tensor(c):
     """
-    dcpctl: m.pt: tensor 'w': a tensor that is not strided (sparse or another layout) has no bytes to write (got torch._utils._rebuild_nested_tensor (not strided))
-    hint: leave the key out with --exclude
+    dcpctl: m.pt: tensor 'w': layout_not_strided (got torch._utils._rebuild_nested_tensor (not strided))
+    hint: its own
     """
     put(c, saved({"w": call("torch._utils._rebuild_nested_tensor", tensor(), tensor(), tensor(), tensor()), "b": tensor()}, EIGHT))
 
@@ -452,8 +452,8 @@ def a_nested_tensor(c):
 @case("cast_opaque", "consolidate m.pt out.pt --dtype bf16")
 def a_subclass_to_be_cast(c):
     """
-    dcpctl: m.pt: tensor 'w': only plain tensors can be cast (got float32 that is quantized or a subclass)
-    hint: --dtype-rule 'KEY=keep' leaves it as it is
+    dcpctl: m.pt: tensor 'w': cast_opaque (got float32 that is quantized or a subclass)
+    hint: its own
     """
     put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
 
@@ -464,7 +464,7 @@ def a_subclass_to_be_cast(c):
 @case("pickle_trailing", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def bytes_behind_the_pickle(c):
     """
-    warning: m.pt > data.pkl @ 0x51: bytes follow the pickle's STOP: torch does not read them, other programs may (got 23 bytes)
+    warning: m.pt > data.pkl @ 0x51: pickle_trailing (got 23 bytes)
     """
     file = saved({"a": 1})
     file["data.pkl"].data += b"cos\nsystem\n(S'true'\ntR."
@@ -474,7 +474,7 @@ def bytes_behind_the_pickle(c):
 @case("pickle_unloaded", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def another_pickle_in_the_archive(c):
     """
-    warning: m.pt > more.pkl @ 0x140: a pickle in the archive that torch does not load, other programs may (got os.system)
+    warning: m.pt > more.pkl @ 0x140: pickle_unloaded (got os.system)
     """
     file = saved({"a": 1})
     file.records.append(Record("more.pkl", b"cos\nsystem\n(S'true'\ntR."))

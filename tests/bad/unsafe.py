@@ -14,7 +14,7 @@ COMMANDS = ["consolidate ckpt out.pt"]
 @case("item_not_tensor", "consolidate ckpt out.pt", "consolidate ckpt out.safetensors", "reshard ckpt out --world-size 2")
 def a_call_in_the_place_of_a_tensor(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got posix.system, expected a tensor)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_not_tensor (got posix.system, expected a tensor)
     """
     data_pkl(c, call("posix.system", "true"))
 
@@ -22,7 +22,7 @@ def a_call_in_the_place_of_a_tensor(c):
 @case("item_not_tensor", "verify ckpt", "verify ckpt --quick", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
 def a_call_that_verify_meets(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got posix.system, expected a tensor)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_not_tensor (got posix.system, expected a tensor)
     """
     data_pkl(c, call("posix.system", "true"))
 
@@ -30,7 +30,7 @@ def a_call_that_verify_meets(c):
 @case("item_not_tensor")
 def a_function_that_is_not_called(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got torch._utils._rebuild_tensor_v2, expected a tensor)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_not_tensor (got torch._utils._rebuild_tensor_v2, expected a tensor)
     """
     data_pkl(c, glob("torch._utils._rebuild_tensor_v2"))
 
@@ -38,8 +38,8 @@ def a_function_that_is_not_called(c):
 @case("item_refused")
 def a_call_among_the_arguments_of_a_tensor(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': torch refuses to load the item of this tensor (got posix.system, expected what torch.load(weights_only=True) takes)
-    hint: do not load the item in any other way: no writer of tensors puts this there
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_refused (got posix.system, expected what torch.load(weights_only=True) takes)
+    hint: its own
     """
     stored = storage(count=6)
     data_pkl(c, call("torch._utils._rebuild_tensor_v2", stored, 0, (2, 3), (3, 1), False, call("posix.system", "true")))
@@ -48,8 +48,8 @@ def a_call_among_the_arguments_of_a_tensor(c):
 @case("item_refused")
 def a_call_that_is_thrown_away(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': torch refuses to load the item of this tensor (got posix.system, expected what torch.load(weights_only=True) takes)
-    hint: do not load the item in any other way: no writer of tensors puts this there
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_refused (got posix.system, expected what torch.load(weights_only=True) takes)
+    hint: its own
     """
     c.item("model.w").data = archive(pickle.PROTO + b"\x02" + call("posix.system", "true") + pickle.POP + rebuild(storage(count=6), (2, 3)) + pickle.STOP, bytes(24))
 
@@ -57,8 +57,8 @@ def a_call_that_is_thrown_away(c):
 @case("item_refused")
 def a_blocked_module_inside_a_subclass(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': torch refuses to load the item of this tensor (got posix.system, expected what torch.load(weights_only=True) takes)
-    hint: do not load the item in any other way: no writer of tensors puts this there
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': item_refused (got posix.system, expected what torch.load(weights_only=True) takes)
+    hint: its own
     """
     inner = rebuild(storage(count=6), (2, 3))
     data_pkl(c, call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob("mine.Class"), (glob("mine.Class"),), {"inner": inner, "x": call("posix.system", "true")}))
@@ -67,7 +67,7 @@ def a_blocked_module_inside_a_subclass(c):
 @case("item_refused", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
 def an_opcode_of_protocol_4(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': torch refuses to load the item of this tensor (got the opcode FRAME, expected what torch.load(weights_only=True) takes)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': item_refused (got the opcode FRAME, expected what torch.load(weights_only=True) takes)
     """
     body = rebuild(storage(count=6), (2, 3)) + pickle.STOP
     c.item("model.w").data = archive(pickle.PROTO + b"\x04" + pickle.FRAME + struct.pack("<Q", len(body)) + body, bytes(24))
@@ -76,7 +76,7 @@ def an_opcode_of_protocol_4(c):
 @case("item_refused", "verify ckpt", says="findings", exit=1)
 def an_opcode_of_protocol_4_in_protocol_2(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': torch refuses to load the item of this tensor (got the opcode SHORT_BINUNICODE, expected what torch.load(weights_only=True) takes)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': item_refused (got the opcode SHORT_BINUNICODE, expected what torch.load(weights_only=True) takes)
     """
     c.item("model.w").data = archive(pickle.PROTO + b"\x02" + pickle.SHORT_BINUNICODE + b"\x01x" + pickle.BINPUT + b"\0" + rebuild(storage(count=6), (2, 3)) + pickle.STOP, bytes(24))
 
@@ -84,7 +84,7 @@ def an_opcode_of_protocol_4_in_protocol_2(c):
 @case("pickle_unsafe", "verify ckpt --fail-on unsafe", says="findings", exit=1)
 def a_subclass_that_a_program_may_allow(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': loading this runs what torch.load(weights_only=True) refuses (got mine.Class)
+    warning: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': pickle_unsafe (got mine.Class)
     """
     inner = rebuild(storage(count=6), (2, 3))
     data_pkl(c, call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob("mine.Class"), (glob("mine.Class"),), {"inner": inner}))
@@ -96,7 +96,7 @@ def a_subclass_that_a_program_may_allow(c):
 @case("pickle_unsafe", "verify ckpt --fail-on unsafe", "verify ckpt --strict", "inspect ckpt --fail-on unsafe", "inspect ckpt --fail-on warnings", says="findings", exit=1)
 def an_object_that_is_a_call(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system)
     """
     c.item("step").data = archive(dump(call("posix.system", "true"), 2))
 
@@ -107,8 +107,8 @@ CALLED = {"unsafe": [{"object": "step", "path": "ckpt/__0_0.distcp", "globals": 
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_python_2_called_by_name(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e8: object 'step': a pickle opcode that torch does not write by default (got INST)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e8: object 'step': pickle_refused_opcode (got INST)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = archive(dump(Op(pickle.MARK + op("true") + pickle.INST + b"os\nsystem\n"), 2))
 
@@ -116,8 +116,8 @@ def an_object_that_python_2_called_by_name(c):
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_calls_behind_a_line(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': a pickle opcode that torch does not write by default (got INT)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': pickle_refused_opcode (got INT)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = archive(dump(Op(pickle.INT + b"1\n" + pickle.POP + call("os.system", "true")), 2))
 
@@ -125,8 +125,8 @@ def an_object_that_calls_behind_a_line(c):
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_python_2_called(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f3: object 'step': a pickle opcode that torch does not write by default (got OBJ)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f3: object 'step': pickle_refused_opcode (got OBJ)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = archive(dump(Op(pickle.MARK + glob("os.system") + op("true") + pickle.OBJ), 2))
 
@@ -134,8 +134,8 @@ def an_object_that_python_2_called(c):
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_runs_something_before_its_fault(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f6: object 'step': too few values on the pickle's stack (got 0 values, expected 2 for APPEND)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f6: object 'step': pickle_underflow (got 0 values, expected 2 for APPEND)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = archive(dump(Op(call("os.system", "true") + pickle.POP + pickle.APPEND), 2))
 
@@ -149,7 +149,7 @@ MANY = [*(f"mine.f{n}" for n in range(18)), "mine.a, b"]
 )
 def an_object_that_is_more_calls_than_one_line_holds(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got mine.f0, mine.f1, mine.f2, mine.f3, mine.f4, mine.f5, mine.f6, mine.f7, mine.f8, mine.f9, mine.f10, mine.f11, mine.f12, mine.f13, mine.f14, mine.f15 and 3 more)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got mine.f0, mine.f1, mine.f2, mine.f3, mine.f4, mine.f5, mine.f6, mine.f7, mine.f8, mine.f9, mine.f10, mine.f11, mine.f12, mine.f13, mine.f14, mine.f15 and 3 more)
     """
     c.item("step").data = archive(dump([call(name, "x") for name in MANY], 2))
 
@@ -157,7 +157,7 @@ def an_object_that_is_more_calls_than_one_line_holds(c):
 @case("pickle_unsafe", "verify ckpt", "inspect ckpt", says="findings", exit=0)
 def an_object_that_is_a_call_and_nobody_asked(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system, builtins.eval)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system, builtins.eval)
     """
     c.item("step").data = archive(dump([call("posix.system", "true"), call("builtins.eval", "1")], 2))
 
@@ -165,8 +165,8 @@ def an_object_that_is_a_call_and_nobody_asked(c):
 @case("pickle_unsafe", "verify m.pt --fail-on unsafe", "inspect m.pt --fail-on unsafe", says="findings", exit=1)
 def a_call_in_a_torch_file(c):
     """
-    warning: m.pt > data.pkl @ 0x40: loading this runs what torch.load(weights_only=True) refuses (got builtins.exec)
-    warning: m.pt > data.pkl @ 0x40: object 'epoch': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: m.pt > data.pkl @ 0x40: pickle_unsafe (got builtins.exec)
+    warning: m.pt > data.pkl @ 0x40: object 'epoch': pickle_unsafe (got posix.system)
     """
     thrown_away = Op(call("builtins.exec", "1") + pickle.POP)
     state = dump({"w": rebuild(storage(count=2), (2,)), "epoch": [call("posix.system", "true")]}, 2)
@@ -177,7 +177,7 @@ def a_call_in_a_torch_file(c):
 @case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
 def an_object_too_large_for_inspect(c):
     """
-    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run was not examined (got a pickle of 1048613 bytes, expected at most 1048576)
+    note: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unseen (got a pickle of 1048613 bytes, expected at most 1048576)
     """
     c.item("step").data = archive(dump(["x" * (1 << 20), call("posix.system", "true")], 2))
 
@@ -185,7 +185,7 @@ def an_object_too_large_for_inspect(c):
 @case("pickle_unsafe", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
 def a_large_object_that_inspect_was_asked_about(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system)
     """
     c.item("step").data = archive(dump(["x" * (1 << 20), call("posix.system", "true")], 2))
 
@@ -193,7 +193,7 @@ def a_large_object_that_inspect_was_asked_about(c):
 @case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
 def a_compressed_object_too_large_for_inspect(c):
     """
-    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run was not examined (got an object that decodes to 1310720 bytes or more, expected at most 1048576)
+    note: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unseen (got an object that decodes to 1310720 bytes or more, expected at most 1048576)
     """
     compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))
 
@@ -201,7 +201,7 @@ def a_compressed_object_too_large_for_inspect(c):
 @case("pickle_unsafe", "inspect ckpt", says="findings", exit=0)
 def the_last_of_many_compressed_objects(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x24acca: object 'e': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: ckpt/__0_0.distcp @ 0x24acca: object 'e': pickle_unsafe (got posix.system)
     """
     c.paths = None
     for key in ["a", "b", "c", "d", "e"]:
@@ -223,8 +223,8 @@ EXAMINED = ("verify ckpt", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_runs_something(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system)
     """
     c.item("step").data = dump(call("posix.system", "true"), 2)
 
@@ -232,8 +232,8 @@ def a_bare_pickle_that_runs_something(c):
 @case("pickle_unsafe", "inspect ckpt", says="findings", exit=1)
 def a_bare_pickle_that_inspect_meets(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system)
     """
     c.item("step").data = dump(call("posix.system", "true"), 2)
 
@@ -241,8 +241,8 @@ def a_bare_pickle_that_inspect_meets(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_of_names_on_the_stack(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got fractions.Fraction)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got fractions.Fraction)
     """
     c.item("step").data = pickle.dumps([Fraction(1, 3)], 4)
 
@@ -250,8 +250,8 @@ def a_bare_pickle_of_names_on_the_stack(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_is_cut(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got fractions.Fraction)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got fractions.Fraction)
     """
     c.item("step").data = pickle.dumps([Fraction(1, 3), "x" * 300], 2)[:-100]
 
@@ -259,8 +259,8 @@ def a_bare_pickle_that_is_cut(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_of_lines(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = b"I1\n0L2L\n0F.5\n0S'x'\np7\n0Vy\n0g7\n0P9\n0cos\nsystem\n(S'true'\ntR."
 
@@ -268,8 +268,8 @@ def a_bare_pickle_of_lines(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_python_2_called_by_name(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = b"(S'true'\nios\nsystem\n."
 
@@ -277,8 +277,8 @@ def a_bare_pickle_that_python_2_called_by_name(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_of_names_in_quotes(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = b"S'os'\nVsystem\n\x93(S'true'\ntR."
 
@@ -286,8 +286,8 @@ def a_bare_pickle_of_names_in_quotes(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_an_extension_ends(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = b"\x80\x02cos\nsystem\n(X\4\0\0\0truetR\x82\1cos\nabort\n."
 
@@ -295,8 +295,8 @@ def a_bare_pickle_that_an_extension_ends(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_computes_a_name(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got a name that the pickle computes)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got a name that the pickle computes)
     """
     module = call("_codecs.encode", "bf", "rot13")
     c.item("step").data = dump(Op(module + op("system") + pickle.STACK_GLOBAL + op(("true",)) + pickle.REDUCE), 4)
@@ -305,8 +305,8 @@ def a_bare_pickle_that_computes_a_name(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_with_a_memo_slot_that_is_made_up(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = dump(Op(call("os.system", "true") + pickle.PUT + b"70000000\n"), 2)
 
@@ -314,8 +314,8 @@ def a_bare_pickle_with_a_memo_slot_that_is_made_up(c):
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_a_text_without_quotes_ends(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got os.system)
     """
     c.item("step").data = dump(Op(call("os.system", "true") + b"S'\n" + glob("os.abort")), 2)
 
@@ -323,7 +323,7 @@ def a_bare_pickle_that_a_text_without_quotes_ends(c):
 @case("pickle_unsafe", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
 def an_object_that_changes_a_class(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got collections.Counter)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got collections.Counter)
     """
     changed = Op(glob("collections.Counter") + op((None, {"update": glob("torch.device")})) + pickle.BUILD + pickle.POP)
     c.item("step").data = archive(dump(Op(changed + op(17)), 2))
@@ -332,7 +332,7 @@ def an_object_that_changes_a_class(c):
 @case("pickle_unsafe", "verify m.pt --fail-on unsafe", "inspect m.pt --fail-on unsafe", says="findings", exit=1)
 def a_name_that_leads_out_of_the_modules_of_dtensors(c):
     """
-    warning: m.pt > data.pkl @ 0x40: object 'e': loading this runs what torch.load(weights_only=True) refuses (got torch.distributed.tensor._api.torch.os.system)
+    warning: m.pt > data.pkl @ 0x40: object 'e': pickle_unsafe (got torch.distributed.tensor._api.torch.os.system)
     """
     c.written = True
     made = Op(b"ctorch.distributed.tensor._api\ntorch.os.system\n" + op(("true",)) + pickle.REDUCE)
@@ -342,7 +342,7 @@ def a_name_that_leads_out_of_the_modules_of_dtensors(c):
 @case("blob_not_archive", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_only_holds_data(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got a bare pickle, which dcp.load runs before it fails)
     """
     c.item("step").data = pickle.dumps(17)
 
@@ -350,8 +350,8 @@ def a_bare_pickle_that_only_holds_data(c):
 @case("pickle_unsafe", "inspect ckpt --fail-on unsafe", "verify ckpt --fail-on unsafe", says="findings", exit=1)
 def an_object_in_the_old_format_that_runs_something(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got torch's format before 1.6, which dcp.load reads)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system)
     """
     c.item("step").data = old_file(call("posix.system", "true"))
 
@@ -359,8 +359,8 @@ def an_object_in_the_old_format_that_runs_something(c):
 @case("pickle_unsafe", "inspect ckpt", "verify ckpt", says="findings", exit=0)
 def an_object_in_the_old_format_that_runs_something_is_named(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got torch's format before 1.6, which dcp.load reads)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': pickle_unsafe (got posix.system)
     """
     c.item("step").data = old_file(call("posix.system", "true"))
 
@@ -368,6 +368,6 @@ def an_object_in_the_old_format_that_runs_something_is_named(c):
 @case("blob_not_archive", "inspect ckpt", *EXAMINED, says="findings", exit=0)
 def an_object_in_the_old_format(c):
     """
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': blob_not_archive (got torch's format before 1.6, which dcp.load reads)
     """
     c.item("step").data = old_file({"a": 1})

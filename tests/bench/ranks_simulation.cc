@@ -12,7 +12,7 @@
 
 #include "inputs/open.h"
 #include "plan/layout.h"
-#include "plan/plan_digest.h"
+#include "plan/plan.h"
 #include "ranks/blocks.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/rank_group.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/wrappers.h"
+#include "base/io_wrapper.h"
 
 namespace dcp::fault {
 

@@ -8,6 +8,7 @@ import pickle
 import struct
 import sys
 import tempfile
+import types
 import zipfile
 from pathlib import Path
 
@@ -15,13 +16,15 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 sys.path.insert(0, str(HERE.parent / "bad"))
 import rank_files  # noqa: E402
+import rank_items  # noqa: E402
 import recipes  # noqa: E402
 
 SMALL = ["torch113", "torch21", "torch23", "torch26", "quantized", "zstd", "nocrc", "noflatten", "big_endian", "float_meta_differs", "threads", "megatron_like"]
 MOST = 24000  # bytes of a seed
 NAMES = [".metadata", "__0_0.distcp", "__1_0.distcp", "__0.metadata", "__1.metadata", "model.safetensors.index.json",
          "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors", "__2_0.distcp",
-         "metadata.pkl", "model_0.pt", "model_1.pt", "model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"]  # as in open_folder.cc
+         "metadata.pkl", "model_0.pt", "model_1.pt", "model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt",
+         "model_0.safetensors", "model_1.safetensors", "config_0.json", "tokenizer_0.bin", "pytorch_model_fsdp_0_rank0.bin", "pytorch_model_fsdp_0_rank1.bin"]  # as in open_folder.cc
 
 
 def write(target, name, data):
@@ -131,6 +134,17 @@ def of_ranks():
         write("open_folder", name, folder_bytes({"metadata.pkl": described, "model_0.pt": files[0], "model_1.pt": files[1]}))
 
 
+def of_items():
+    """Items of torch_checkpointing in each form, and each malformed one."""
+    for name, case in vars(rank_items).items():
+        if not hasattr(case, "case"):
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            case(types.SimpleNamespace(folder=Path(scratch, "ckpt"), written=False))
+            files = {p.name: p.read_bytes() for p in sorted(Path(scratch, "ranks").iterdir()) if not p.is_symlink()}
+            write("open_folder", f"items-{name.replace('_', '-')}", folder_bytes(files))
+
+
 def changed_ranks():
     """Values of one state dict, and what some ranks have instead: see rank_files.cc."""
     object_, dict_, tensor, matrix, sharded, missing = range(6)
@@ -155,6 +169,7 @@ def main():
     small_formats()
     changed_ranks()
     of_ranks()
+    of_items()
     for case in SMALL:
         folder = DATA / case / "ckpt"
         write("metadata", case, (folder / ".metadata").read_bytes())

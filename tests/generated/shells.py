@@ -22,6 +22,9 @@ LARGE = os.path.join(tempfile.gettempdir(), f"dcpctl-large-{os.getpid()}")  # 10
 CHECKPOINT = HERE.parent / "data" / "nocrc" / "ckpt"  # what step-1000 is, and each step of run
 
 
+ALIASES = {"export"}  # offered, but in no list
+
+
 def questions(dcpctl):
     """(what is typed, what must be offered)."""
     document = json.loads(subprocess.run([dcpctl, "help", "--json"], check=True, stdout=subprocess.PIPE).stdout)
@@ -35,7 +38,7 @@ def questions(dcpctl):
     yield "dcpctl consolidate --report m", {"model.pt"}
     yield "dcpctl inspect --keys -v ste", {"step-1000"}
     yield "dcpctl inspect --include bench ste", {"step-1000"}
-    yield "dcpctl help ", {c["name"] for c in document["command"]["commands"]}
+    yield "dcpctl help ", {c["name"] for c in document["command"]["commands"]} | ALIASES
     yield "dcpctl man bench ", {"io", "staging"}
     yield "dcpctl man inspect ", set()
     yield "dcpctl help nothing ", set()
@@ -91,7 +94,7 @@ def questions_about_options(dcpctl, keys):
 def questions_about(command, typed):
     yield f"{typed} -", {name for option in command["options"] for name in option["names"]}
     if command["commands"]:
-        yield f"{typed} ", {c["name"] for c in command["commands"]}
+        yield f"{typed} ", {c["name"] for c in command["commands"]} | (ALIASES if typed == "dcpctl" else set())
     for option in command["options"]:
         if "choices" in option:
             yield f"{typed} {option['names'][-1]} ", set(option["choices"])

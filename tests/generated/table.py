@@ -12,7 +12,7 @@ from pathlib import Path
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs/guide.md"
 NAME = re.compile(r"-[A-Za-z]|--[a-z0-9]+(-[a-z0-9]+)*")
 PATHS = {"A", "B", "CKPT", "CKPT2", "DIR", "FILE", "MAP", "MAP2", "OUT", "REF", "RUN"}
-EXIT_CODES = [0, 1, 2, 3, 4, 5, 6, 130, 143]
+EXIT_CODES = [0, 1, 2, 3, 4, 5, 6, 129, 130, 143]
 
 
 def sentence(text):
@@ -63,7 +63,7 @@ def check_value(option, label, wrong):
     value = option.get("value")
     if value is None and option.get("choices"):
         wrong.append(f"{label}: takes one of {option['choices']}, and its value has no name")
-    if value is not None and not re.fullmatch(r"[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
+    if value is not None and not re.fullmatch(r"\[GLOB\]|[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
         wrong.append(f"{label}: its value is called {value!r}, not in capitals")
     # What stands for something in the file system says whether it is read or written, or it cannot be opened (cmd/line/sandbox).
     is_path = value in PATHS or (value == "PATH" and not option.get("names"))  # that of --root is one of components

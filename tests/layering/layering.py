@@ -128,9 +128,9 @@ def check(root):
             for pattern, what in [(PRINTS, "only cmd/ prints"), (LEAVES, "only main ends the program"), (ENVIRONMENT, "only cmd/ knows the environment")]:
                 for found in pattern.finditer(text_seen):
                     complain(found.start(), f"{found.group(0).rstrip(' (')} in src/: {what}")
-        if room != "base" or path.stem not in ("workers", "serial_queue"):
+        if room != "base" or path.stem != "workers":
             for found in THREADS.finditer(text_seen):
-                complain(found.start(), f"{found.group(0)}: threads are made by base/workers and base/serial_queue only")
+                complain(found.start(), f"{found.group(0)}: threads are made by base/workers only")
     return complaints
 
 

@@ -69,7 +69,7 @@ def trace(dcpctl, function, log):
             checkpoint.write()
         arguments = [*function.case["commands"][0], "--sandbox", "off"]  # which opens paths only to allow them; here all opens are looked at
         named = {os.path.realpath(folder / a) for a in arguments}
-        subprocess.run(["strace", "-f", "-y", "-qq", "-s", "8192", "-e", f"trace={TRACED}", "-o", str(log), dcpctl, *arguments],
+        subprocess.run(["strace", "-f", "--seccomp-bpf", "-y", "-qq", "-s", "8192", "-e", f"trace={TRACED}", "-o", str(log), dcpctl, *arguments],
                        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
         del held
         started, found = [], []

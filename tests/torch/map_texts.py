@@ -10,6 +10,7 @@ for are models for which FOLDER has a map that was written by hand. Exits 77 (sk
 """
 import bisect
 import collections
+import functools
 import json
 import re
 import subprocess
@@ -62,10 +63,21 @@ class Texts:
         return found[0] if len(found) == 1 else None
 
 
+@functools.cache
 def template(name):
     """Its parts and numbers: model.layers.3.norm is ('model.layers.', '.norm'), (3,)"""
     parts = re.split(r"(?<=\.)(\d+)(?=\.|$)", name)
     return tuple(parts[::2]), tuple(int(n) for n in parts[1::2])
+
+
+@functools.cache
+def numbers_in(names):
+    """{parts up to a number: all numbers that follow them}"""
+    found = collections.defaultdict(set)
+    for parts, numbers in map(template, names):
+        for i, number in enumerate(numbers):
+            found[parts[: i + 1]].add(number)
+    return found
 
 
 class Maker:
@@ -125,7 +137,8 @@ class Maker:
                 x = parent[x]
             return x
         for name, t in published.items():
-            for key in {owner(n) for n in (t.flatten()[0], t.flatten()[-1], *t.flatten()[:: max(1, t.numel() // 64)])}:
+            flat = t.flatten()
+            for key in {owner(n) for n in [*flat[:: max(1, t.numel() // 64)].tolist(), flat[-1].item()]}:
                 parent[root(("p", name))] = root(("m", key))
         groups = collections.defaultdict(lambda: ([], []))
         for side, name in list(parent):
@@ -135,15 +148,12 @@ class Maker:
             raise LeftOut(f"not published: {sorted(lost)[:3]}")
         return groups.values()
 
-    def numbers(self, names, parts, position):
-        return {n[position] for p, n in map(template, names) if p[: position + 1] == parts and len(n) > position}
-
     def spelled(self, name, names):
         """The name with letters, and {letter: number}. Numbers that do not run from 0 are left as they are."""
         parts, numbers = template(name)
         text, values, seen = parts[0], {}, collections.Counter()
         for i, (number, part) in enumerate(zip(numbers, parts[1:])):
-            all_numbers = self.numbers(names, parts[: i + 1], i)
+            all_numbers = numbers_in(names)[parts[: i + 1]]
             if len(all_numbers) < 2 or all_numbers != set(range(len(all_numbers))):
                 text += f"{number}{part}"
                 continue
@@ -155,7 +165,7 @@ class Maker:
 
     def line(self, group, memory, published):
         keys, names = group
-        left_all, right_all = list(memory), list(published)
+        left_all, right_all = tuple(memory), tuple(published)
         if len(keys) == 1 and len(names) == 1 and torch.equal(memory[keys[0]], published[names[0]]) if memory[keys[0]].shape == published[names[0]].shape else False:
             (left, a), (right, b) = self.spelled(keys[0], left_all), self.spelled(names[0], right_all)
             if a != b:
@@ -172,10 +182,9 @@ class Maker:
     def joined(self, one, many, ones, manys, one_names, many_names):
         """One tensor in which each of many is a box."""
         whole = ones[one]
-        boxes = {}
+        boxes, place = {}, self.places(whole)
         for name in many:
-            # numbers are those in memory, in order: `ones` may be the published side, whose numbers are not
-            found = self.box(manys[name], whole)
+            found = self.box(manys[name], whole, place)
             if found is None:
                 raise LeftOut(f"{name} is no box of {one}")
             boxes[name] = found
@@ -223,16 +232,21 @@ class Maker:
         return "guvwxyz"[n]
 
     @staticmethod
-    def box(part, whole):
-        base = whole.to(torch.int64)
-        order = base.flatten().argsort()
-        if torch.equal(order, torch.arange(order.numel())) and int(base.max()) - int(base.min()) + 1 == base.numel():
-            return where(part, base)
-        place = {int(v): i for i, v in enumerate(base.flatten())}  # a published tensor: numbers by their places
-        flat = [place.get(int(v)) for v in part.flatten()]
+    def places(whole):
+        """Where each number is in a published tensor; None for one in memory, whose numbers are in order."""
+        flat = whole.to(torch.int64).flatten()
+        if torch.equal(flat, torch.arange(flat.numel()) + flat[0]):
+            return None
+        return {v: i for i, v in enumerate(flat.tolist())}
+
+    @staticmethod
+    def box(part, whole, place):
+        if place is None:
+            return where(part, whole.to(torch.int64))
+        flat = [place.get(v) for v in part.to(torch.int64).flatten().tolist()]
         if None in flat:
             return None
-        return where(torch.tensor(flat).reshape(part.shape), torch.arange(base.numel()).reshape(base.shape))
+        return where(torch.tensor(flat).reshape(part.shape), torch.arange(whole.numel()).reshape(whole.shape))
 
     # --- the text
 

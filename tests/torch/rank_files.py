@@ -283,7 +283,7 @@ def refusals(dcpctl, folder, out, world):
 # --- torch_checkpointing
 
 
-def torch_checkpointing(folder):
+def torch_checkpointing_config():
     from torch_checkpointing import CheckpointManager, ItemSpec
     from torch_checkpointing.default_resharder import DefaultResharder
     from torch_checkpointing.storage.filesystem import LocalFileSystemStorageConfig
@@ -295,7 +295,11 @@ def torch_checkpointing(folder):
     config = CheckpointManager.Config.with_sync_save()
     config.default = ItemSpec(resharder=DefaultResharder())
     config.storage_config = LocalFileSystemStorageConfig(use_direct_io=False)
-    return config.build()
+    return config
+
+
+def torch_checkpointing(folder):
+    return torch_checkpointing_config().build()
 
 
 def load_as_one_rank(folder, wanted):

@@ -52,8 +52,9 @@ class LeftOut(Exception):
 def tiny(config_class, more, is_vision=False):
     """Arguments for a tiny configuration: what it has of TINY, and the same of configurations in it."""
     default = config_class()
+    known = default.to_dict()
     wanted = {**TINY, **(VISION if is_vision else {}), **more}
-    arguments = {k: v for k, v in wanted.items() if k in default.to_dict() or getattr(default, k, None) is not None}
+    arguments = {k: v for k, v in wanted.items() if k in known or getattr(default, k, None) is not None}
     if "layer_types" not in getattr(config_class, "__dataclass_fields__", {}):
         arguments.pop("layer_types", None)  # made of other arguments
     for name, inner in getattr(config_class, "sub_configs", {}).items():

@@ -1,4 +1,4 @@
-// Messages by Gloo. The only file that sees ProcessGroupGloo.hpp (and with it the shim's headers).
+// Messages by Gloo. The only file that includes ProcessGroupGloo.hpp (and with it the shim's headers).
 #define USE_C10D_GLOO 1
 #include <ATen/ATen.h>
 
@@ -10,7 +10,7 @@
 namespace dcp::c10d_module {
 namespace {
 
-// Longer than any run: messages do not decide that a rank is gone (a slow disk is not a failure).
+// Longer than any run: a late message does not mean that a rank is gone (a slow disk is not a failure).
 constexpr std::chrono::hours kNoEnd(24 * 365);
 
 class GlooMessage : public Message {
@@ -42,13 +42,13 @@ class GlooMessages : public Messages {
  private:
   static at::Tensor tensor(void* buffer, uint64_t bytes) { return at::from_blob(buffer, {static_cast<int64_t>(bytes)}, at::kByte); }
   c10::intrusive_ptr<::c10d::Backend> backend_;
-  std::mutex mutex_;  // the process group counts its operations without one
+  std::mutex mutex_;  // the process group counts its operations without a lock
 };
 
 }  // namespace
 
 std::unique_ptr<Messages> make_gloo_messages(const Connecting& how) {
-  // create_default honours GLOO_SOCKET_IFNAME, else takes the address of this host's name.
+  // create_default uses GLOO_SOCKET_IFNAME, or else the address of this host's name.
   auto options = how.address.empty() ? ::c10d::ProcessGroupGloo::Options::create_default(how.timeout)
                                      : ::c10d::ProcessGroupGloo::Options::create(how.timeout);
   if (!how.address.empty()) options->devices.push_back(::c10d::ProcessGroupGloo::createDeviceForHostname(how.address));

@@ -1,4 +1,4 @@
-// What differs between the two modules: how bytes move between ranks once the store is there.
+// What differs between the two modules: how bytes move between ranks once the store is connected.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace dcp::c10d_module {
 
-// Something that messages need is missing on this machine.
+// Thrown if something that messages need is missing on this machine.
 struct Lacking : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -38,7 +38,7 @@ struct Connecting {
   std::chrono::milliseconds timeout;
   std::string address;  // DcpctlJoin
 };
-// Of gloo_only.cc or nccl.cc, whichever the module holds. Connects all ranks.
+// Connects all ranks. Defined in gloo_only.cc or nccl.cc, whichever the module contains.
 std::unique_ptr<Messages> make_messages(const Connecting& how);
 std::unique_ptr<Messages> make_gloo_messages(const Connecting& how);
 

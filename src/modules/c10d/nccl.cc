@@ -1,9 +1,9 @@
-// libdcpctl_c10d_nccl.so: tensor bytes by NCCL, through a GPU buffer and a pinned host buffer for each message under way; what is small by
-// Gloo.
+// libdcpctl_c10d_nccl.so: tensor bytes go by NCCL, through a GPU buffer and a pinned host buffer for each message under way; small messages
+// go by Gloo.
 //
-// NCCL has no tags: two ranks match their operations by the order in which both start them. So a message is agreed on by Gloo first: a
-// token when the receiver has asked for it, then, of all that were asked for, the one that the sender starts now. One at a time between two
-// ranks.
+// NCCL has no tags: two ranks match their operations by the order in which both start them. So the two ranks agree on each message by Gloo
+// first: the receiver sends a token when it asks for a message, and the sender then names the one, of all that were asked for, that it
+// starts now. Two ranks move one message at a time.
 #define USE_C10D_NCCL 1
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -22,7 +22,7 @@
 namespace dcp::c10d_module {
 namespace {
 
-constexpr int kSmall = 0;         // the tag of what is sent by Gloo alone
+constexpr int kSmall = 0;         // the tag of messages by Gloo alone
 constexpr int kStarts = 1 << 30;  // added to a tag: the sender starts this message now
 
 struct Nccl {
@@ -116,8 +116,8 @@ class NcclMessages : public Messages {
   Nccl nccl_;
 };
 
-// NCCL refuses two ranks on one GPU only when the first bytes are to go, in words about its own calls. A GPU is known by its UUID, since each
-// rank may count those that it sees from 0.
+// NCCL refuses two ranks on one GPU only when the first bytes are sent, with a message about its own calls. GPUs are compared by UUID,
+// since each rank may number the ones that it sees from 0.
 void claim(const Connecting& how, const c10::Device& device) {
   const auto& uuid = at::cuda::getDeviceProperties(device.index())->uuid.bytes;
   const std::string gpu(std::begin(uuid), std::end(uuid)), mine = std::to_string(how.rank);

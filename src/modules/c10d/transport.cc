@@ -1,4 +1,4 @@
-// The table of a c10d module: the store, and messages as gloo.cc or nccl.cc makes them. Every exception of LibTorch ends here, as the first
+// The table of a c10d module: the store, and messages by gloo.cc or nccl.cc. Every exception of LibTorch ends here, and becomes the first
 // line of its text (the rest is a C++ stack).
 #include "modules/transport.h"
 
@@ -68,7 +68,7 @@ std::vector<uint8_t> bytes_of(const void* value, uint64_t bytes) {
 }
 
 int join(const DcpctlJoin* how, DcpctlTransport** out, DcpctlReason* why) {
-  c10::initLogging();  // TORCH_CPP_LOG_LEVEL counts: Python does this when it imports torch
+  c10::initLogging();  // applies TORCH_CPP_LOG_LEVEL, as Python does when it imports torch
   return guarded(why, [&] {
     auto transport = std::make_unique<DcpctlTransport>();
     transport->join = *how;
@@ -154,7 +154,7 @@ int wait(DcpctlTransport* t, DcpctlWork* work, DcpctlReason* why) {
     const std::lock_guard lock(t->mutex);
     t->under_way.erase(work);
   }
-  // The buffers of a failed message may still be written by the back end: the work is kept, and the process is about to end.
+  // The back end may still write to the buffers of a failed message, so the work is kept; the process is about to end.
   if (code == 0) delete work;
   return code;
 }

@@ -11,7 +11,7 @@ namespace dcpctl_cuda {
 
 inline int check(cudaError_t code, const char* what, DcpctlReason* why) {
   if (code == cudaSuccess) return 0;
-  cudaGetLastError();  // or it would be the next call's
+  cudaGetLastError();  // clears it, or the next call would report it
   std::snprintf(why->text, sizeof why->text, "%s: %s (%s)", what, cudaGetErrorString(code), cudaGetErrorName(code));
   return static_cast<int>(code);
 }

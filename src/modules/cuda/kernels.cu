@@ -7,7 +7,8 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// A block takes pieces in turn. Sources begin at multiples of 512 bytes and places in the buffer at multiples of 64, so 16 bytes go at once.
+// Blocks take pieces in turn. Sources begin at multiples of 512 bytes and places in the buffer at multiples of 64, so 16 bytes are copied
+// at a time.
 __global__ void gather_pieces(const Piece* pieces, uint64_t count, char* to) {
   for (uint64_t p = blockIdx.x; p < count; p += gridDim.x) {
     const Piece piece = pieces[p];

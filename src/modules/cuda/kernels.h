@@ -1,4 +1,4 @@
-// Kernels that run on the GPU. Compiled by nvcc where there is one (kernels.cu), else absent (no_kernels.cc).
+// Kernels that run on the GPU. nvcc compiles them if there is one (kernels.cu); without it they are replaced by stubs (no_kernels.cc).
 #pragma once
 
 #include <cuda_runtime_api.h>

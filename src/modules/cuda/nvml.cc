@@ -22,7 +22,7 @@ class Nvml {
     if (init == nullptr || init() != 0) handle_ = nullptr;
   }
 
-  // A number that one call gives; 0 where it fails.
+  // The number that one call returns; 0 if it fails.
   uint32_t number(const std::string& bus_id, const char* function) const {
     unsigned value = 0;
     const NvmlDevice device = find(bus_id);

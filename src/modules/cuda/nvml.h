@@ -6,7 +6,7 @@
 
 namespace dcpctl_cuda {
 
-// 0, or -1 for the node: unknown.
+// 0 means unknown; for the node, -1 does.
 struct BusFacts {
   uint32_t generation_max = 0, width_max = 0;
   uint32_t nvlink_version = 0, nvlink_links = 0;

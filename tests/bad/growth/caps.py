@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """--max-memory holds, whatever an object takes: a command works below it, or says before it writes what it needs, and works below that.
 
-    caps.py DCPCTL
+    caps.py DCPCTL [INPUT...]
 """
 import os
 import pickle
@@ -88,6 +88,13 @@ def header(folder):
     (folder / "in").write_bytes(struct.pack("<Q", len(text)) + text)
 
 
+def lists(folder):
+    """Four million lists of a byte each in a list."""
+    c = small(folder / "in")
+    c.metadata = dump(Op(pickle.MARK + pickle.EMPTY_LIST * (4 * MIB) + pickle.LIST))
+    c.write()
+
+
 READ = ["inspect in", "verify in"]
 DIFF = ["diff in in"]
 WRITE = ["consolidate in out.pt", "reshard in out --world-size 3", "convert in out", "cast in out --dtype bf16"]
@@ -103,6 +110,9 @@ CASES = [
     (metadata, ["inspect in", "verify in", "consolidate in out.pt", "ranks in"], 64, []),
     (header, [*READ, "consolidate in out.pt", "ranks in"], 64, []),
 ]
+
+# The same, and the most MiB that the commands take without --max-memory.
+PEAKS = [(lists, [*READ, *DIFF], 212)]
 
 
 def remove(folder):
@@ -142,29 +152,43 @@ def faults_of(dcpctl, folder, command, mib, has_to_work):
         mib = int(hint[1])
 
 
+def over(dcpctl, folder, command, mib):
+    ran = Ran(dcpctl, shlex.split(command), folder)
+    if ran.exit != 3:
+        yield f"exit {ran.exit}: {ran.stderr[:300]}"
+    if ran.peak > mib * MIB:
+        yield f"takes {ran.peak / MIB:.0f} MiB, at most {mib} MiB are allowed"
+
+
+def faults_with(make, commands, faults_of_one):
+    scratch = Path(tempfile.mkdtemp())
+    try:
+        child = os.fork()  # what a child's peak says begins with its parent's
+        if child == 0:
+            make(scratch)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            sys.exit(f"{make.__name__}: could not be made")
+        for command in commands:
+            for fault in faults_of_one(scratch, command):
+                yield f"{make.__name__}: dcpctl {command}: {fault}"
+            remove(scratch)
+    finally:
+        shutil.rmtree(scratch)
+
+
 def main():
     dcpctl = str(Path(sys.argv[1]).resolve())
     only = sys.argv[2:]
     bad = 0
-    for make, commands, mib, work in CASES:
-        if only and make.__name__ not in only:
-            continue
-        scratch = Path(tempfile.mkdtemp())
-        try:
-            child = os.fork()  # what a child's peak says begins with its parent's
-            if child == 0:
-                make(scratch)
-                os._exit(0)
-            if os.waitpid(child, 0)[1] != 0:
-                sys.exit(f"{make.__name__}: could not be made")
-            for command in commands:
-                for fault in faults_of(dcpctl, scratch, command, mib, command in work):
-                    bad += 1
-                    print(f"{make.__name__}: dcpctl {command}: {fault}", flush=True)
-                remove(scratch)
-        finally:
-            shutil.rmtree(scratch)
-    print(f"{len(CASES)} inputs, {bad} faults")
+    tests = [(make, commands, lambda folder, command, mib=mib, work=work: faults_of(dcpctl, folder, command, mib, command in work)) for make, commands, mib, work in CASES]
+    tests += [(make, commands, lambda folder, command, mib=mib: over(dcpctl, folder, command, mib)) for make, commands, mib in PEAKS]
+    for make, commands, faults_of_one in tests:
+        if not only or make.__name__ in only:
+            for fault in faults_with(make, commands, faults_of_one):
+                bad += 1
+                print(fault, flush=True)
+    print(f"{len(tests)} inputs, {bad} faults")
     sys.exit(1 if bad else 0)
 
 

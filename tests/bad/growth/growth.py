@@ -3,7 +3,7 @@
 
     growth.py [--sanitized] DCPCTL [FAMILY...]
 
-A family makes an input of about `n` bytes. Each of its commands is run on inputs of 1, 2, 4 and 8 times the first; processor time is compared with the
+A family makes an input of about `n` bytes. Each of its commands is run on an input and on one 8 times as large; processor time is compared with the
 first, peak memory and bytes printed with the size of the input. What a command says is left to run.py.
 """
 import argparse
@@ -22,7 +22,7 @@ import file_families  # noqa: E402, F401 - add their own
 import item_families  # noqa: E402, F401
 from families import FAMILIES  # noqa: E402
 
-STEPS = (1, 2, 4, 8)
+STEPS = (1, 8)
 # n log n from 1 to 8 is 8 * (1 + 3 / log2(n)), less than 10. What is squared takes 64. Below the floor a time is start and noise.
 MOST_TIMES = 20
 FLOOR_SECONDS = 0.05

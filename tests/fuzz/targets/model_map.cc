@@ -30,7 +30,7 @@ test::MadeTensors tensors_of(const std::string& text) {
   return test::made(list);
 }
 
-bool has_zeros(const maps::Resolved& r) {
+bool has_zeros(const maps::Mapping& r) {
   for (const IndexMap& map : r.targets)
     for (const IndexBlock& b : map.blocks)
       if (b.source == IndexBlock::kZeros) return true;
@@ -51,11 +51,11 @@ void run(Bytes input) {
   const maps::Config config = maps::Config::read(parts[1].empty() ? "{}" : parts[1], "config.json", limits);
   const test::MadeTensors tensors = tensors_of(parts[2]);
   const auto resolved = [&](std::optional<maps::Side> from, const test::MadeTensors& sources) {
-    std::vector<maps::Source> list;
+    std::vector<maps::MapSource> list;
     for (const auto& [key, t] : sources) list.push_back({.key = key, .dtype = DType::float32, .shape = t.shape});
-    return maps::resolve(map, config, {.from = from}, list, limits);
+    return maps::apply_map(map, config, {.from = from}, list, limits);
   };
-  const maps::Resolved there = resolved({}, tensors);
+  const maps::Mapping there = resolved({}, tensors);
   if (!there.problems.empty()) return;
   int64_t elements = 0;
   for (const IndexMap& m : there.targets)
@@ -66,7 +66,7 @@ void run(Bytes input) {
   const bool loses = !there.left_out.empty() || !there.ties.empty() || has_zeros(there) || !there.not_made.empty();
   if (loses || made.size() != there.targets.size()) return;
   try {
-    const maps::Resolved back = resolved(maps::other(there.from), made);
+    const maps::Mapping back = resolved(maps::other(there.from), made);
     if (!back.problems.empty() || has_zeros(back)) return;
     const test::MadeTensors again = test::carried_out(back, made);
     for (const auto& [key, t] : again)

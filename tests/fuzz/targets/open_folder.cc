@@ -21,7 +21,13 @@ void run(Bytes input) {
                                     "model_0.pt",
                                     "model_1.pt",
                                     "model_world_size_2_rank_0.pt",
-                                    "model_world_size_2_rank_1.pt"};
+                                    "model_world_size_2_rank_1.pt",
+                                    "model_0.safetensors",
+                                    "model_1.safetensors",
+                                    "config_0.json",
+                                    "tokenizer_0.bin",
+                                    "pytorch_model_fsdp_0_rank0.bin",
+                                    "pytorch_model_fsdp_0_rank1.bin"};
   test::FakeIo io;
   io.put_folder("ckpt");
   constexpr size_t kHead = 5;

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "fuzz.h"
-#include "inputs/dtensor.h"
-#include "inputs/torch_reader.h"
+#include "inputs/rank_shards.h"
+#include "inputs/torch_file.h"
 #include "unit/inputs/made_ranks.h"
 #include "whole.h"
 

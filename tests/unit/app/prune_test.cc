@@ -76,7 +76,7 @@ TEST_CASE("with fewer whole steps than are to be kept, nothing goes") {
   f.flip("step-1");
   f.flip("step-2");
   CHECK(error_line([&] { f.prune({.survey = {}, .rules = {.keep_latest = 1}}); }) ==
-        "/run: fewer steps are whole than are to be kept, so nothing is deleted (got 0 whole steps, expected 1)");
+        "/run: fewer steps are whole than should be kept, so nothing is deleted (got 0 whole steps, expected 1)");
   CHECK(f.steps() == Lines{"step-1", "step-2"});
   PrunedRun none({"step-1", "step-2"});  // as few as they are, all of them are whole
   CHECK(none.prune({.survey = {}, .rules = {.keep_latest = 3}}).decisions[0].fate == Fate::kKeep);

@@ -165,9 +165,9 @@ TEST_CASE("a tracker file is compared with what is there") {
     return run.pointers.empty() ? "none" : run.pointers[0].wrong;
   };
   CHECK(says("20\n") == "");
-  CHECK(says("10") == "the newest complete step is 20");
-  CHECK(says("30") == "step 30 is not complete");
-  CHECK(says("40") == "names a step that is not there");
+  CHECK(says("10") == "points to iter_0000010, though iter_0000020 is newer");
+  CHECK(says("30") == "points to iter_0000030, which is unfinished");
+  CHECK(says("40") == "says '40', which is not there");
   CHECK(says("release") == "none");
   CHECK(says("iter_0000020") == "");
 }

@@ -127,7 +127,7 @@ TEST_CASE("the steps of a run in a store are listed, and the newest is read") {
   CHECK(found.survey.steps[0].state == StepState::kComplete);
   CHECK(found.survey.steps[2].state == StepState::kBroken);
   REQUIRE(found.survey.pointers.size() == 1);
-  CHECK(found.survey.pointers[0].wrong == "step 300 is not complete");
+  CHECK(found.survey.pointers[0].wrong == "points to step-300, which is damaged");
 
   ReadRequest latest = reading(kRun);
   latest.source.step = "latest";

@@ -104,7 +104,7 @@ TEST_CASE("only regular files are opened for reading, without waiting for a FIFO
   CHECK(error_line([&] { io->open_read(temp / "socket"); }) == temp / "socket: is not a regular file (got a socket)");
   CHECK(error_line([&] { io->open_read(temp.path()); }) == temp.path() + ": is not a regular file (got a folder)");
   CHECK(error_line([&] { io->open_read("/dev/null"); }) == "/dev/null: is not a regular file (got a device)");
-  CHECK(error_line([&] { io->open_read(temp / "none"); }) == temp / "none: cannot be opened (got No such file or directory)");
+  CHECK(error_line([&] { io->open_read(temp / "none"); }) == temp / "none: cannot be opened (got no such file or directory)");
   CHECK(beneath(*io, temp.path(), "fifo") == "not_regular");
   CHECK(beneath(*io, temp.path(), "socket") == "not_regular");
   CHECK(error_line([&] { test::open_to_write(*io, temp / "fifo"); }) ==
@@ -274,20 +274,20 @@ TEST_CASE("where a user may make nothing is known before something is made") {
   fs::create_directory(temp / "closed");
   fs::permissions(temp / "closed", fs::perms::owner_read);
   CHECK(error_line([&] { io->check_writable(temp.path()); }) == "no error");
-  CHECK(error_line([&] { io->check_writable(temp / "none"); }) == temp / "none: cannot be created (got No such file or directory)");
+  CHECK(error_line([&] { io->check_writable(temp / "none"); }) == temp / "none: cannot be created (got no such file or directory)");
   if (::geteuid() != 0)
-    CHECK(error_line([&] { io->check_writable(temp / "closed"); }) == temp / "closed: cannot be created (got Permission denied)");
+    CHECK(error_line([&] { io->check_writable(temp / "closed"); }) == temp / "closed: cannot be created (got permission denied)");
 }
 
 TEST_CASE("failures carry the path, the offset and the system's text") {
   const TempDir temp;
   const auto io = make_posix_io();
   const OpenFile file(*io, io->open_read(temp.put("f", "x")));
-  CHECK(error_line([&] { io->write(file.get(), 16, as_bytes("y")); }) == temp / "f @ 0x10: cannot be written (got Bad file descriptor)");
+  CHECK(error_line([&] { io->write(file.get(), 16, as_bytes("y")); }) == temp / "f @ 0x10: cannot be written (got bad file descriptor)");
   CHECK(error_line([&] { test::rename(*io, temp / "none", temp / "g", Replace::kNo); }) ==
-        temp / "none: cannot be renamed (got No such file or directory)");
-  CHECK(error_line([&] { test::remove_folder(*io, temp.path()); }) == temp.path() + ": cannot be removed (got Directory not empty)");
-  CHECK(error_line([&] { io->list(temp / "none"); }) == temp / "none: cannot be listed (got No such file or directory)");
+        temp / "none: cannot be renamed (got no such file or directory)");
+  CHECK(error_line([&] { test::remove_folder(*io, temp.path()); }) == temp.path() + ": cannot be deleted (got directory not empty)");
+  CHECK(error_line([&] { io->list(temp / "none"); }) == temp / "none: cannot be listed (got no such file or directory)");
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // A queue runs its jobs in order on one thread, and hands on what the first failed one threw.
-#include "base/serial_queue.h"
-
 #include <catch2/catch_test_macros.hpp>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "base/workers.h"
 
 using dcp::SerialQueue;
 

@@ -6,7 +6,7 @@
 #include "app/object_store.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
-#include "base/working_names.h"
+#include "base/file_names.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "base/crc_field.h"
 #include "base/crc_fold.h"
 
 namespace dcp {

@@ -1,6 +1,6 @@
-#include "base/x86.h"
-
 #include <catch2/catch_test_macros.hpp>
+
+#include "base/machine.h"
 
 namespace dcp {
 

@@ -1,9 +1,8 @@
 // What the folder of a checkpoint and the places of its items show.
-#include "catalog/folder_findings.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "catalog/made_checkpoint.h"
+#include "catalog/structure.h"
 #include "inputs/open.h"
 
 using namespace dcp;

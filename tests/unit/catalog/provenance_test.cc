@@ -1,6 +1,4 @@
 // Who wrote a checkpoint and who can load it, by what its metadata holds.
-#include "catalog/provenance.h"
-
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
 

@@ -1,8 +1,7 @@
-#include "catalog/sharding.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "catalog/build.h"
+#include "catalog/placements.h"
 #include "catalog/tilings.h"
 
 using namespace dcp;

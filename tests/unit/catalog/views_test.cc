@@ -1,8 +1,8 @@
-#include "catalog/views.h"
-
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 #include <random>
+
+#include "catalog/box.h"
 
 using namespace dcp;
 

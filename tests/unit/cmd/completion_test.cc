@@ -29,7 +29,7 @@ struct Shell {
 
 TEST_CASE("a command line is completed by what it declares") {
   Shell shell;
-  CHECK(shell.ask({""}).starts_with("inspect verify "));
+  CHECK(shell.ask({""}).starts_with("list inspect "));
   CHECK(shell.ask({"bench", ""}) == "io staging ");
   CHECK(shell.ask({"help", "bench", ""}) == "io staging ");
   CHECK(shell.ask({"help", "nothing", ""}).empty());
@@ -41,7 +41,20 @@ TEST_CASE("a command line is completed by what it declares") {
   CHECK(shell.ask({"consolidate", "--color", ""}) == "auto always never ");
   CHECK(shell.ask({"consolidate", "--report=x"}) == ":files ");
   CHECK(shell.ask({"consolidate", "--max-memory", ""}).empty());
+  CHECK(shell.ask({"consolidate", "--map", ""}).find("llama.torchtitan ") != std::string::npos);
+  CHECK(shell.ask({"consolidate", "--map", ""}).ends_with("auto none "));
+  CHECK(shell.ask({"consolidate", "--map", "./own"}) == ":files ");
+  CHECK(shell.ask({"maps", ""}).ends_with(".transformers "));
   CHECK(shell.ask({"consolidate", "a", "b", "c"}).empty());
+  CHECK(shell.ask({"export", "a", "--color=al"}) == "--color=auto --color=always --color=never ");
+}
+
+TEST_CASE("an option that may stand alone takes what can be its value") {
+  Shell shell;
+  CHECK(shell.ask({"inspect", "--stats", ""}) == ":files ");
+  CHECK(shell.ask({"inspect", "ckpt", "--stats", "x"}) == "ckpt@:x a. ");
+  CHECK(shell.ask({"inspect", "ckpt", "--stats", "--js"}).find("--json ") != std::string::npos);
+  CHECK(shell.ask({"inspect", "ckpt", "--stats", "--step", ""}) == "ckpt ");
 }
 
 TEST_CASE("an option that was given is not offered again unless it is repeatable") {

@@ -48,7 +48,7 @@ std::string what(const DoctorResult& found) {
 TEST_CASE("A machine that has all lacks nothing") {
   CHECK(lacks_of(whole()).empty());
   const std::string text = doctor_text(whole());
-  CHECK(text.find("Nothing is missing.") != std::string::npos);
+  CHECK(text.ends_with("\nnothing that you need here is missing\n"));
   CHECK(text.find("NCCL       2.27.3\n") != std::string::npos);
   CHECK(text.find("driver     570.86.15, CUDA up to 12.8\n") != std::string::npos);
   CHECK(text.find("GPU        A GPU, 80.0 GiB, 0 B free, PCIe 5 x16, NVLink x18") != std::string::npos);
@@ -77,6 +77,16 @@ TEST_CASE("Each thing that is missing is said, with what gives it") {
   r.folder_facts.refusal = "Read-only file system";
   CHECK(what(r) == "run\n");
   CHECK(doctor_text(r).find("run: nfs4; not writable") != std::string::npos);
+}
+
+TEST_CASE("What a machine without GPUs lacks for them is not needed, and a folder that takes no output is") {
+  DoctorResult r = whole();
+  r.gpus.clear(), r.nccl = 0, r.driver_cuda = 0, r.modules[2].path.clear();
+  CHECK(doctor_text(r).find("\nNot here, and how to get it if you want it:\n  module cuda") != std::string::npos);
+  CHECK(doctor_text(r).ends_with("\nnothing that you need here is missing\n"));
+  r.folder_facts.refusal = "Read-only file system";
+  CHECK(doctor_text(r).find("\nMissing, and how to get it:\n  run: nothing can be written") != std::string::npos);
+  CHECK(doctor_text(r).find("nothing that you need") == std::string::npos);
 }
 
 TEST_CASE("The document has what is there and what is not") {

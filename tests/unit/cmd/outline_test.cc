@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fake_io.h"
-#include "base/natural_order.h"
+#include "base/text.h"
 #include "catalog/made_checkpoint.h"
 #include "inputs/open.h"
 
@@ -78,4 +78,12 @@ TEST_CASE("an outline has no more rows than it may, and folds what is not model 
   CHECK(o.labels({.rows = 2}) == Lines{"model x26 folded", "optimizer x26 folded"});
   CHECK(o.labels({.depth = 1}) == Lines{"model x26 folded", "optimizer x26 folded"});
   CHECK(o.labels({.depth = 2}).size() == 27);
+}
+
+TEST_CASE("at a depth, layers stand apart, and the largest first if asked") {
+  const Outlined o({"l.0.w", "l.0.v", "l.1.2d", "n"});
+  CHECK(o.labels({.depth = 1}) == Lines{"l x3 folded", "n"});
+  CHECK(o.labels({.depth = 2}) == Lines{"l.0 x2 folded", "l.1 folded", "n"});
+  CHECK(o.labels({.depth = 3}) == Lines{"l.0.v", "l.0.w", "l.1.2d", "n"});
+  CHECK(o.labels({.by_size = true}).front() == "l.0.{v, w} x2");
 }

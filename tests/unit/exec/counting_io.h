@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/wrappers.h"
+#include "base/io_wrapper.h"
 
 namespace dcp::test {
 

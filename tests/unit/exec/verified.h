@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
@@ -42,7 +41,7 @@ struct Verified {
     resolved = resolve(files, tensors, blobs, options, stop);
     add(std::move(resolved.findings));
     add(find_differing_duplicates({catalog, resolved}, contents_of(files, catalog, options.limits)));
-    VerifyScope what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
+    VerifyPlanOptions what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
     Selection selection;
     if (setup.digests) what.digests = &(selection = select_keys(catalog, {}));
     plan = plan_verify({catalog, resolved}, what);

@@ -122,7 +122,7 @@ TEST_CASE("on a disk: what another user has put there stays") {
   const TempDir dir;
   const auto io = make_posix_io();
   const auto refusal = [&] { return error_line([&] { FileSet(*io, dir / "out", kThree, {.folder = true}); }); };
-  const std::string says = ": is in the way of the output's working files, and was not left by an interrupted dcpctl of this user ";
+  const std::string says = ": has the name of a working file of the output, and was not left by an interrupted dcpctl of this user ";
   dir.put(".out.dcpctl-partial/a.distcp", "theirs");
   REQUIRE(::chown((dir / ".out.dcpctl-partial/a.distcp").c_str(), 65534, 65534) == 0);
   CHECK(refusal() == dir / ".out.dcpctl-partial/a.distcp" + says + "(got a file of user 65534, expected a file of user 0)");

@@ -39,7 +39,7 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
     CHECK(io.open_handles() == 0);
     return line;
   };
-  const std::string says = ": is in the way of the output's working files, and was not left by an interrupted dcpctl of this user ";
+  const std::string says = ": has the name of a working file of the output, and was not left by an interrupted dcpctl of this user ";
   const auto foreign = [](const std::string& path) {
     return [path](FakeIo& io) {
       io.put(path, "x");

@@ -8,7 +8,7 @@
 
 #include "base/error_line.h"
 #include "base/fake_io.h"
-#include "base/wrappers.h"
+#include "base/io_wrapper.h"
 #include "file_set_cases.h"
 #include "files/output_free.h"
 
@@ -261,8 +261,7 @@ TEST_CASE("space is looked at first, and may run out all the same") {
   FakeIo io;
   io.put("dir/other", "x");
   io.capacity_bytes = 8;
-  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
-        "dir/out: not enough space for the output (got 7 bytes free, expected 8 bytes)");
+  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "dir/out: not enough space (got 7 B free, expected 8 B)");
   CHECK(world_of(io) == kBeside);
 
   io.capacity_bytes = 9;
@@ -270,7 +269,7 @@ TEST_CASE("space is looked at first, and may run out all the same") {
     if (op == IoOp::kAllocate && k == 2) io.capacity_bytes = 6;  // others write as well
   };
   CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
-        "dir/.out.dcpctl-partial/.metadata: not enough space for the output (got No space left on device)");
+        "dir/.out.dcpctl-partial/.metadata: not enough space (got No space left on device)");
   CHECK(world_of(io) == kBeside);
 }
 

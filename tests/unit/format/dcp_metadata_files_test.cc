@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error_line.h"
-#include "format/dcp_keys.h"
+#include "format/dcp_metadata.h"
 #include "format/dcp_metadata_text.h"
 #include "format/dcp_metadata_writer.h"
 #include "metadata_facts.h"

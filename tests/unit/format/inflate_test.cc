@@ -1,10 +1,9 @@
-#include "format/inflate.h"
-
 #include <zlib.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 
+#include "format/decoders.h"
 #include "format/item_archive.h"
 #include "format/items.h"
 #include "pickle/tokens.h"

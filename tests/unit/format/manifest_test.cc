@@ -152,7 +152,7 @@ TEST_CASE("objects that have no bytes of their own are left out on both sides") 
   Manifest tensors = sample();
   tensors.objects.reset();
   tensors.files.clear();
-  const std::string what = "note ckpt: objects are compared between DCP folders only (got ";
+  const std::string what = "note ckpt: objects can be compared only between DCP folders (got ";
   CHECK(compared(sample(), tensors, Subset::kNo, 1) == Lines{what + "1 object here, 1 in the manifest)"});
   CHECK(compared(tensors, sample()) == Lines{what + "1 object here, 0 in the manifest)"});
   CHECK(compared(tensors, tensors, Subset::kNo, 2) == Lines{what + "2 objects here, 0 in the manifest)"});

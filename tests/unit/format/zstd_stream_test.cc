@@ -1,10 +1,9 @@
-#include "format/zstd_stream.h"
-
 #include <zstd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 
+#include "format/decoders.h"
 #include "format/items.h"
 
 using namespace dcp;

@@ -54,6 +54,17 @@ TEST_CASE("what an unfinished save or a rank left is a step too") {
   CHECK(steps(io) == Lines{"1 s1", "2 s2", "3 s3"});
 }
 
+TEST_CASE("an empty folder with the name of a step is of a save that did not finish") {
+  FakeIo io;
+  small().put(io, "run/step-4");
+  for (const char* name : {"step-9", "12", "logs-13"})
+    io.put(std::string("run/") + name + "/file", ""), io.take(std::string("run/") + name + "/file");
+  CHECK(steps(io) == Lines{"4 step-4", "9 step-9, unfinished", "12 12, unfinished"});
+  Lines passed_over;
+  CHECK(found(io, "latest", &passed_over) == "run/step-4");
+  CHECK(passed_over == Lines{"run/step-9: unfinished_save", "run/12: unfinished_save"});
+}
+
 TEST_CASE("a pattern's group is the number") {
   FakeIo io;
   for (const char* name : {"e1-s30", "e2-s20", "other-5"}) io.put(std::string("run/") + name + "/.metadata", "x");

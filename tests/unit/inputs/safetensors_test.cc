@@ -6,7 +6,7 @@
 
 #include "base/error_line.h"
 #include "catalog/made_checkpoint.h"
-#include "catalog/sharding.h"
+#include "catalog/placements.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
 #include "items/resolve.h"

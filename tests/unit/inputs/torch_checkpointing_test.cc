@@ -2,8 +2,10 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
+#include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "inputs/made_ranks.h"
+#include "items/values.h"
 
 using namespace dcp;
 using namespace dcp::test;
@@ -53,31 +55,75 @@ TEST_CASE("items that the metadata names, and those that only have files") {
   put_object(io, "ckpt/late_2.pt", 5);  // of no rank
   for (const char* path : {"ckpt", "ckpt/metadata.pkl"}) {
     const FrozenCatalog opened = open_checkpoint(io, path, {});
-    CHECK(structure_findings(*opened).empty());
+    const auto findings = structure_findings(*opened);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].id == ProblemId::hf_file_ignored);
+    CHECK(findings[0].got == "late_2.pt");
     CHECK(opened->catalog.kind == CheckpointKind::kTorchCheckpointing);
     CHECK(listed(opened->catalog) == Texts{"model.w=t", "train.n"});
     CHECK(opened->catalog.tensors[0].chunk_count == 2);
   }
 }
 
-TEST_CASE("items in other forms are left out, and it is said why") {
+TEST_CASE("items in JSON, and as bytes") {
   FakeIo io;
-  io.put("ckpt/metadata.pkl", metadata({{"model", {{"model.safetensors", "SafetensorsSerialization"}}},
-                                        {"optim", {{"", ""}}},
-                                        {"config", {{"config.json", "JsonSerialization"}}}},
-                                       1));
-  put_object(io, "ckpt/optim_0.pt", 5);
-  for (const char* name : {"train_0.json", "blob_0.raw", "blob_0", "train_7.json", "notes.txt"}) io.put(std::string("ckpt/") + name, "x");
+  io.put("ckpt/metadata.pkl",
+         metadata({{"model", {{"", ""}, {"", ""}}}, {"config", {{"a.json", "JsonSerialization"}, {"b.json", "JsonSerialization"}}}}, 2));
+  for (const int64_t rank : {0, 1}) put_part(io, "ckpt/model_" + std::to_string(rank) + ".pt", {6, 3, {rank}});
+  for (const char* name : {"a", "b"})
+    io.put(std::string("ckpt/") + name + ".json", R"({"dim": 6, "deep": {"list": [1, 2.5, null, "x"], "empty": {}}})");
+  io.put("ckpt/state_0.json", R"({"seed": 1})");
+  io.put("ckpt/state_1.json", R"({"seed": 2})");
+  io.put("ckpt/tokenizer_0.bin", std::string("\0ra\xff", 4));
+  io.put("ckpt/one_1.json", "7");
   const FrozenCatalog opened = open_checkpoint(io, "ckpt", {});
-  CHECK(listed(opened->catalog) == Texts{"optim.n"});
-  Texts said;
-  for (const Problem& p : structure_findings(*opened)) {
-    CHECK(p.id == ProblemId::item_format_unread);
-    said.push_back((p.severity == Severity::kDamage ? "damage " : "") + p.place.path + " | " + p.got);
+  const Catalog& c = opened->catalog;
+  CHECK(structure_findings(*opened).empty());
+  CHECK(listed(c) == Texts{"model.w=t", "config.dim", "config.deep.list", "config.deep.empty", "one", "state.rank_0.seed",
+                           "state.rank_1.seed", "tokenizer"});
+  DataFiles files(io, c, FollowLinks::kAll);
+  std::map<std::string, std::string> values;
+  std::vector<KeyRef> keys;
+  for (BlobId b = 0; b < c.blobs.size(); ++b) keys.push_back(KeyRef::blob_at(b));
+  for (const auto& [key, text] : small_values(files, c, Limits(), keys, keys.size())) values.emplace(c.key(key), text);
+  CHECK(values.at("config.dim") == "6");
+  CHECK(values.at("config.deep.list") == "[1, 2.5, None, 'x']");
+  CHECK(values.at("one") == "7");
+  CHECK(values.at("state.rank_1.seed") == "2");
+}
+
+TEST_CASE("a layout of version 1.0, in the metadata alone") {
+  FakeIo io;
+  Made m;
+  const auto numbers = [&](std::string_view key, const std::vector<int64_t>& list) { write_tuple(m.key(std::string(key)), list); };
+  m.dict().key("metadata").dict().key(R"(["model","w"])").list().dict().key("ranks");
+  write_tuple(m, {0, 1}).key("sharding_metadata").dict().key("type").key("DTensorShardingMetadata").key("data").dict();
+  numbers("global_shape", {3, 4});
+  m.key("dtype").key("torch.float32").key("mesh_spec").dict();
+  numbers("mesh_shape", {2});
+  numbers("mesh_data", {1, 0});
+  m.end_dict().key("placements").list().dict().key("type").key("Shard").key("dim").number(0).end_dict().end_list();
+  m.end_dict().end_dict().end_dict().end_list().end_dict();
+  m.key("rank_to_layout_info_mappings").dict();
+  for (const int64_t rank : {0, 1}) m.number(rank).dict().end_dict();
+  io.put("ckpt/metadata.pkl", m.end_dict().key("world_size").number(2).end_dict().done());
+  for (const int64_t rank : {0, 1}) {
+    Made state;
+    const int64_t rows = rank == 0 ? 1 : 2;  // rank 1 is the mesh's first
+    state.dict().key("w").tensor({.dtype = DType::float32,
+                                  .storage = "0",
+                                  .storage_elements = static_cast<uint64_t>(rows * 4),
+                                  .sizes = {rows, 4},
+                                  .strides = {4, 1}});
+    put_file(io, "ckpt/model_" + std::to_string(rank) + ".pt", state.end_dict(), std::string(static_cast<size_t>(rows) * 16, 'x'));
   }
-  CHECK(said == Texts{"ckpt/blob_0 | blob, in no known form", "ckpt/blob_0.raw | blob.raw, in .raw",
-                      "ckpt/config.json | config, in JsonSerialization",
-                      "damage ckpt/model.safetensors | model, in SafetensorsSerialization", "ckpt/train_0.json | train.json, in .json"});
+  const FrozenCatalog opened = open_checkpoint(io, "ckpt", {});
+  const Catalog& c = opened->catalog;
+  CHECK(structure_findings(*opened).empty());
+  REQUIRE(c.tensors.size() == 1);
+  REQUIRE(c.tensors[0].chunk_count == 2);
+  CHECK(c.file_name(c.items[c.item_of(c.tensors[0], 0)].file) == "model_1.pt");
+  CHECK(c.box(c.tensors[0], 1).offsets[0] == 2);
 }
 
 TEST_CASE("metadata that cannot be used") {
@@ -98,7 +144,6 @@ TEST_CASE("metadata that cannot be used") {
   CHECK(said(metadata({model}, int64_t{1} << 40)).starts_with(is_not));
   CHECK(said(metadata({model}, 1)) == "ckpt/model_0.pt: a data file of the checkpoint is missing");
   CHECK(said(metadata({{"a", {{"f.pt", "TorchSerialization"}}}, {"b", {{"f.pt", "TorchSerialization"}}}}, 1)) ==
-        is_not + "f.pt for a and for b, expected a file for each item)");
-  CHECK(said(metadata({{"a", {{"a.json", "JsonSerialization"}}}}, 1)) ==
-        is_not + "no item that torch.save wrote, expected a checkpoint of torch_checkpointing)");
+        is_not + "f.pt for rank 0 of a and for rank 0 of b" + expected);
+  CHECK(said(metadata({{"a", {{"a.npy", "NumpySerialization"}}}}, 1)) == is_not + "rank 0's file of a in NumpySerialization" + expected);
 }

@@ -55,7 +55,7 @@ TEST_CASE("the mesh's coordinates say which rows each rank has") {
 }
 
 TEST_CASE("two ranks at one place of the mesh") {
-  const std::string said = ": tensor 'model.w': two ranks say that they are at the same place in the mesh (got [";
+  const std::string said = ": tensor 'model.w': two ranks claim the same place in the mesh (got [";
   CHECK(damage({{4, 2, {0}}, {4, 2, {0}}}) ==
         Texts{"ckpt/model_world_size_2_rank_1.pt" + said + "0], where model_world_size_2_rank_0.pt is, expected a place of its own)"});
   CHECK(damage({{8, 2, {0}}, {8, 2, {1}}, {8, 2, {1}}, {8, 2, {3}}}) ==

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/sums.h"
+#include "kernels/float_codecs.h"
 #include "kernels/kernels.h"
 
 using namespace dcp;

@@ -1,8 +1,7 @@
 // Two maps in a row are what one is after the other, element by element.
-#include "maps/compose.h"
-
 #include <catch2/catch_test_macros.hpp>
 
+#include "maps/index_map.h"
 #include "maps/mapped.h"
 
 using namespace dcp;
@@ -16,9 +15,9 @@ void try_both(const std::string& from, const std::string& to, const MadeTensors&
   first.options.from = maps::Side::kLeft;
   second.options.from = maps::Side::kRight;
   if (to.find("pad") != std::string::npos) second.sets = {"pad=2"};
-  const maps::Resolved one = first.resolve(tensors);
+  const maps::Mapping one = first.resolve(tensors);
   const MadeTensors between = carried_out(one, tensors);
-  const maps::Resolved two = second.resolve(between);
+  const maps::Mapping two = second.resolve(between);
   const MadeTensors expected = carried_out(two, between);
   // Sources of `two` are places in `between`, which has the order of `one.targets`.
   const std::vector<IndexMap> both = maps::compose(two.targets, one.targets, Limits());

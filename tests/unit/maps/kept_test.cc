@@ -1,9 +1,8 @@
 // Which tensors a family keeps in float32, by the `keep` lines of a map.
-#include "maps/kept.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "maps/model_map.h"
+#include "maps/published.h"
 
 using namespace dcp;
 using namespace dcp::maps;

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "base/error_line.h"
+#include "maps/apply_map.h"
+#include "maps/config.h"
 #include "maps/model_map.h"
-#include "maps/resolve.h"
 
 namespace dcp::test {
 
@@ -47,16 +48,16 @@ struct Trial {
   std::string map;
   std::string config = "{}";
   std::vector<std::string> sets{};
-  maps::ResolveOptions options{};
+  maps::MapOptions options{};
 
   maps::ModelMap read() const { return maps::read_map(map, "a.map", {}); }
-  maps::Resolved resolve(const MadeTensors& tensors) const { return resolve(read(), tensors); }
-  maps::Resolved resolve(const maps::ModelMap& model, const MadeTensors& tensors) const {
-    maps::ResolveOptions o = options;
+  maps::Mapping resolve(const MadeTensors& tensors) const { return resolve(read(), tensors); }
+  maps::Mapping resolve(const maps::ModelMap& model, const MadeTensors& tensors) const {
+    maps::MapOptions o = options;
     for (const std::string& s : sets) o.settings.push_back({s.substr(0, s.find('=')), s.substr(s.find('=') + 1)});
-    std::vector<maps::Source> sources;
+    std::vector<maps::MapSource> sources;
     for (const auto& [key, t] : tensors) sources.push_back({.key = key, .dtype = DType::float32, .shape = t.shape});
-    return maps::resolve(model, maps::Config::read(config, "config.json", {}), o, sources, {});
+    return maps::apply_map(model, maps::Config::read(config, "config.json", {}), o, sources, {});
   }
 };
 
@@ -93,7 +94,7 @@ inline MadeTensor carried_out(const IndexMap& map, const MadeTensors& sources) {
   return out;
 }
 
-inline MadeTensors carried_out(const maps::Resolved& resolved, const MadeTensors& sources) {
+inline MadeTensors carried_out(const maps::Mapping& resolved, const MadeTensors& sources) {
   if (!resolved.problems.empty()) throw Error(resolved.problems[0]);
   MadeTensors out;
   for (const IndexMap& map : resolved.targets) out[map.key] = carried_out(map, sources);

@@ -195,7 +195,7 @@ TEST_CASE("conditions ask the configuration") {
 TEST_CASE("what is tied is left out, made of the other, or compared") {
   Trial trial{.map = "emb = e\nhead = h same as e when tie\nhead = h unless tie", .config = R"({"tie": true})"};
   const auto both = made({{"emb", {2}}, {"head", {2}}});
-  Resolved r = trial.resolve(both);
+  Mapping r = trial.resolve(both);
   CHECK(r.targets.size() == 1);
   REQUIRE(r.ties.size() == 1);
   CHECK(carried_out(r.ties[0].tensor, both).elements == Shape{2, 3});
@@ -235,7 +235,7 @@ TEST_CASE("what is tied is left out, made of the other, or compared") {
 
 TEST_CASE("none is left out, and what is not made is told") {
   const Trial trial{.map = "a = b\nnone = c.{x} optional\nd = none\nnone = e"};
-  Resolved r = trial.resolve(made({{"a", {1}}, {"d", {1}}}));
+  Mapping r = trial.resolve(made({{"a", {1}}, {"d", {1}}}));
   CHECK(r.left_out == std::vector<uint32_t>{1});
   CHECK(r.not_made == Keys{"e"});
   r = trial.resolve(made({{"b", {1}}, {"c.0", {1}}, {"c.1", {1}}, {"e", {1}}}));
@@ -380,10 +380,10 @@ TEST_CASE("quantised tensors are named with their scales, and refused") {
 
 TEST_CASE("tensors that become one have one dtype, unless they are cast") {
   const ModelMap map = read_map("a [(x + y)] = b [x], c [y]", "a.map", {});
-  const std::vector<Source> sources{{"b", DType::bfloat16, {2}}, {"c", DType::float32, {3}}};
-  CHECK(error_line([&] { resolve(map, {}, {}, sources, {}); }) ==
+  const std::vector<MapSource> sources{{"b", DType::bfloat16, {2}}, {"c", DType::float32, {3}}};
+  CHECK(error_line([&] { apply_map(map, {}, {}, sources, {}); }) ==
         "a.map:1:1: tensor 'a': tensors that become one have different dtypes (got bfloat16 of b and float32 of c)");
-  CHECK(resolve(map, {}, {.may_mix_dtypes = true}, sources, {}).targets[0].dtype == DType::float32);
-  const std::vector<Source> halves{{"b", DType::bfloat16, {2}}, {"c", DType::float16, {3}}};
-  CHECK(resolve(map, {}, {.may_mix_dtypes = true}, halves, {}).targets[0].dtype == DType::float32);
+  CHECK(apply_map(map, {}, {.may_mix_dtypes = true}, sources, {}).targets[0].dtype == DType::float32);
+  const std::vector<MapSource> halves{{"b", DType::bfloat16, {2}}, {"c", DType::float16, {3}}};
+  CHECK(apply_map(map, {}, {.may_mix_dtypes = true}, halves, {}).targets[0].dtype == DType::float32);
 }

@@ -1,11 +1,10 @@
-#include "plan/plan_digest.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/fake_io.h"
 #include "catalog/made_blobs.h"
 #include "plan/dcp_layout.h"
 #include "plan/opened.h"
+#include "plan/plan.h"
 #include "plan/plan_metadata.h"
 
 using namespace dcp;

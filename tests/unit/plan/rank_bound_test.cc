@@ -1,9 +1,8 @@
 // Keys that belong to ranks of a trainer.
-#include "plan/rank_bound.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "catalog/made_blobs.h"
+#include "plan/dcp_layout.h"
 #include "plan/opened.h"
 
 using namespace dcp;

@@ -157,7 +157,7 @@ TEST_CASE("The door listens at the address it is given, and says so where it can
   CHECK(Door("no-such-host.invalid", port).where() == "all interfaces");
   const Door first("127.0.0.1", port);
   CHECK(test::error_line([&] { Door("127.0.0.1", port); }) ==
-        "127.0.0.1:" + std::to_string(port) + ": cannot be created (got Address already in use)");
+        "127.0.0.1:" + std::to_string(port) + ": cannot be created (got address already in use)");
   CHECK(address_towards("127.0.0.1") == "127.0.0.1");
   CHECK(address_towards("no-such-host.invalid").empty());
 }

@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "as_ranks.h"
-#include "base/serial_queue.h"
+#include "base/workers.h"
 #include "catalog/random_checkpoint.h"
 #include "exec/execute.h"
 #include "exec/random_map.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/limits.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 using namespace dcp;
 using Catch::Approx;

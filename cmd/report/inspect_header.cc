@@ -1,0 +1,170 @@
+// What a person wants to know of a checkpoint first, in at most six lines.
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/file_names.h"
+#include "base/text.h"
+#include "catalog/placements.h"
+#include "report/inspect_text.h"
+#include "request/dtype_flags.h"
+
+namespace dcp::cmd {
+namespace {
+
+// What a key holds, where it is a number.
+struct Number {
+  std::string text;
+  bool is_optimizers = false, is_object = false;
+};
+
+// Of keys whose last component is one of `names`.
+std::vector<Number> numbers_named(const InspectResult& found, const std::vector<std::string_view>& names) {
+  std::vector<Number> numbers;
+  for (const Entry& e : found.selection.entries) {
+    const auto value = found.values.find(e.ref);
+    if (value == found.values.end() || found.selection.state.is_model(e.ref)) continue;
+    if (std::ranges::find(names, e.key.substr(e.key.rfind('.') + 1)) == names.end()) continue;
+    char* end = nullptr;
+    std::strtod(value->second.c_str(), &end);
+    if (*end == '\0') numbers.push_back({value->second, found.selection.state.is_optimizers(e.ref), e.is_blob()});
+  }
+  return numbers;
+}
+
+// As the trainer counts, else as the folder is named. "": nobody says.
+std::string step_of(const InspectResult& found) {
+  std::vector<Number> steps = numbers_named(found, {"step", "global_step", "iteration", "train_step"});
+  std::erase_if(steps, &Number::is_optimizers);  // Adam's may be another
+  if (!steps.empty()) return steps.front().text;
+  const std::string name = split_path(found.catalog().folder).name;
+  const size_t last = name.find_last_of("0123456789");
+  if (last == name.npos || found.catalog().single_file) return "";
+  const size_t begin = name.find_last_not_of("0123456789", last);
+  return begin == name.npos || name.find("step") == name.npos ? "" : name.substr(begin + 1, last - begin);
+}
+
+// Of all groups of parameters. "": it is not kept.
+std::string learning_rate_of(const InspectResult& found) {
+  std::vector<Number> rates = numbers_named(found, {"lr", "learning_rate"});
+  if (std::ranges::any_of(rates, &Number::is_optimizers)) std::erase_if(rates, [](const Number& n) { return !n.is_optimizers; });
+  if (rates.empty()) return "";
+  const auto value = [](const Number& n) { return std::strtod(n.text.c_str(), nullptr); };
+  const auto [least, most] = std::ranges::minmax_element(rates, {}, value);
+  return ", lr " + least->text + (value(*least) < value(*most) ? " to " + most->text : "");
+}
+
+std::string state_of(const InspectResult& found) {
+  uint64_t missing = 0, unreadable = 0, damage = 0;
+  for (const Problem& f : found.findings) {
+    if (f.severity < Severity::kDamage) continue;
+    ++(f.id == ProblemId::file_missing ? missing : f.severity == Severity::kError ? unreadable : damage);
+  }
+  const bool is_metadata = found.catalog().is_metadata_given();
+  std::string text;
+  const auto add = [&](const std::string& what) { text += ", " + what; };
+  if (damage > 0 || (missing > 0 && !is_metadata)) add("damaged");
+  if (missing > 0) add(counted(missing, "file") + (is_metadata ? " not here" : " missing"));
+  if (unreadable > 0) add("not fully readable");
+  return text.empty() && !found.catalog().single_file ? ", nothing missing" : text;
+}
+
+// "2.15" as 215.
+unsigned release_number(const std::string& text) {
+  const size_t dot = text.find('.');
+  return static_cast<unsigned>(std::strtoul(text.c_str(), nullptr, 10) * 100 +
+                               (dot == text.npos ? 0 : std::strtoul(text.c_str() + dot + 1, nullptr, 10)));
+}
+
+// Which torch loads it, and what makes it loadable by an older one: metadata that says the same in an older form.
+std::string loads_text(const InspectResult& found) {
+  const Catalog& catalog = found.catalog();
+  const Provenance& p = catalog.provenance;
+  if (p.loads_in.empty()) return "";
+  const bool is_damaged =
+      std::ranges::any_of(found.findings, [](const Problem& f) { return f.severity >= Severity::kDamage; });  // parts do not load
+  std::string text = is_damaged ? "  its metadata loads in " : "  loads in ";
+  if (p.loads_in == "none") return text + "no torch: " + (p.why.empty() ? "" : escaped(p.why.front())) + "\n";
+  text += "torch " + p.loads_in;
+  for (const std::string& package : p.packages) text += (&package == &p.packages.front() ? " with " : ", ") + escaped(package);
+  constexpr unsigned kOldest = 204;  // what is written where no release is named
+  const bool is_dtype_newer =
+      std::ranges::any_of(catalog.tensors, [](const Tensor& t) { return !t.dtype_known || facts_of(t.dtype).since_torch > kOldest; });
+  const bool is_transformed = std::ranges::any_of(catalog.items, [](const Item& i) { return i.transforms != 0; });
+  const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
+  if (!is_damaged && !is_dtype_newer && !is_transformed && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest))
+    text += std::string("; for ") + (is_of_one ? "newer" : "older") + " ones: 'dcpctl edit " + escaped(catalog.path) +
+            " OUT', no copy where links work";
+  return text + "\n";
+}
+
+struct Sum {
+  uint64_t keys = 0, tensors = 0, elements = 0, bytes = 0;
+  std::map<std::string, uint64_t> dtypes;  // bytes of each
+
+  void add(const Catalog& catalog, const Entry& e) {
+    ++keys;
+    if (e.is_blob()) return;
+    const Tensor& t = catalog.tensors[e.tensor()];
+    ++tensors;
+    elements += catalog.elements(t);
+    bytes += catalog.tensor_bytes(t);
+    dtypes[std::string(catalog.strings[t.dtype_name])] += catalog.tensor_bytes(t);
+  }
+};
+
+// "16.1 GiB bfloat16", "2.1 KiB: float32 1.3 KiB, float64 480 B and 3 more".
+std::string bytes_text(const Sum& sum) {
+  if (sum.dtypes.size() == 1) return human_bytes(sum.bytes) + " " + sum.dtypes.begin()->first;
+  std::vector<std::pair<std::string, uint64_t>> order(sum.dtypes.begin(), sum.dtypes.end());
+  std::ranges::stable_sort(order, std::greater<>(), [](const auto& of) { return of.second; });
+  std::vector<std::string> parts;
+  for (const auto& [dtype, bytes] : order) parts.push_back(dtype + " " + human_bytes(bytes));
+  return human_bytes(sum.bytes) + (parts.empty() ? "" : ": " + list_of(parts, 3));
+}
+
+std::string models_text(const TrainingState& state, const Sum& model) {
+  if (model.keys == 0) return "  no model\n";
+  std::vector<std::string> roots;
+  for (const ModelRoot& m : state.models) roots.push_back(m.path.empty() ? "(top level)" : m.path);
+  const std::string name = roots.size() > 1 ? counted(roots.size(), "model") + " (" + list_of(roots, 4) + ")" : "model";
+  return "  " + name + ": " + counted(model.tensors, "tensor") + ", " + counted(model.elements, "parameter") + ", " + bytes_text(model) +
+         "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> header_lines(const InspectResult& found) {
+  const Catalog& catalog = found.catalog();
+  const TrainingState& state = found.selection.state;
+  Sum model, optimizer;
+  std::set<std::string> others;  // what else a trainer keeps
+  for (const Entry& e : found.selection.entries) {
+    if (state.is_model(e.ref)) model.add(catalog, e);
+    else if (state.is_optimizers(e.ref)) optimizer.add(catalog, e);
+    else others.insert(state.group_of(e.ref).path);
+  }
+  const std::string step = step_of(found);
+  std::string first = escaped(catalog.path) + ": " + std::string(catalog.traits().words);
+  if (!step.empty()) first += " of step " + step;
+  if (const uint32_t ranks = world_size_shown(catalog)) first += " by " + counted(ranks, "rank");
+  std::vector<std::string> lines{first + state_of(found) + "\n"};
+  const auto add = [&](std::string line) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  };
+  add(loads_text(found));
+  add(models_text(state, model));
+  const std::string rate = learning_rate_of(found);
+  if (optimizer.tensors > 0)
+    add("  optimizer: " + counted(optimizer.tensors, "tensor") + ", " + human_bytes(optimizer.bytes) + rate + "\n");
+  else if (optimizer.keys > 0) add("  optimizer: " + counted(optimizer.keys, "object") + rate + "\n");
+  else if (std::ranges::none_of(catalog.order, [&](KeyRef key) { return state.is_optimizers(key); })) add("  no optimizer" + rate + "\n");
+  if (!others.empty()) add("  also " + list_of({others.begin(), others.end()}) + "\n");
+  if (found.selection.casts.requested) add("  with these dtypes: " + cast_text(found.selection.casts) + "\n");
+  return lines;
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,82 @@
+#include "base/file_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "base/sums.h"
+#include "base/text.h"
+
+namespace dcp {
+
+bool is_working_name(std::string_view name) { return name.starts_with('.') && (name.ends_with(kPartial) || name.ends_with(kOld)); }
+
+std::string_view scheme_of(std::string_view path) {
+  const std::string_view scheme = path.substr(0, path.find(':'));
+  if (!path.substr(scheme.size()).starts_with("://")) return {};
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_later = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'; };
+  return !scheme.empty() && is_letter(scheme[0]) && std::ranges::all_of(scheme, is_later) ? scheme : std::string_view();
+}
+
+size_t root_bytes(std::string_view path) {
+  const size_t scheme = scheme_of(path).size();
+  return scheme > 0 ? scheme + 3 : 1;
+}
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > root_bytes(path) && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+std::string folder_around(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : without_trailing_slashes(path.substr(0, slash + 1));
+}
+
+SplitPath split_path(const std::string& path) {
+  const size_t name = path.rfind('/') + 1;  // npos + 1 is 0
+  return {path.substr(0, name), path.substr(name)};
+}
+
+std::string beside(const std::string& path, std::string_view ending) {
+  constexpr size_t kMaxName = 255;        // NAME_MAX of Linux
+  const size_t at = path.rfind('/') + 1;  // npos + 1 is 0
+  std::string name = path.substr(at);
+  if (1 + name.size() + ending.size() > kMaxName) {
+    const std::string sum = "-" + std::to_string(crc32(as_bytes(name)));
+    name = name.substr(0, kMaxName - 1 - sum.size() - ending.size()) + sum;
+  }
+  return path.substr(0, at) + "." + name + std::string(ending);
+}
+
+std::optional<uint64_t> last_integer(std::string_view name) {
+  const auto end = name.find_last_of("0123456789");
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto before = name.find_last_not_of("0123456789", end);
+  const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  return decimal<uint64_t>(name.substr(begin, end + 1 - begin));
+}
+
+bool names_step(std::string_view name) {
+  constexpr std::string_view kWords[] = {"step", "iter", "epoch", "checkpoint", "ckpt", "batch"};
+  if (!last_integer(name)) return false;
+  std::string lower(name);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name.find_first_not_of("0123456789") == name.npos ||
+         std::ranges::any_of(kWords, [&](std::string_view word) { return lower.find(word) != lower.npos; });
+}
+
+bool is_unfinished_name(std::string_view name) {
+  constexpr std::string_view kBeginnings[] = {"tmp_", "tmp-", ".tmp"};
+  constexpr std::string_view kEndings[] = {".tmp", "_tmp", "-tmp", ".partial", ".incomplete"};
+  return std::ranges::any_of(kBeginnings, [&](std::string_view text) { return name.starts_with(text); }) ||
+         std::ranges::any_of(kEndings, [&](std::string_view text) { return name.ends_with(text); });
+}
+
+bool is_completion_mark(std::string_view name) {
+  constexpr std::string_view kMarks[] = {"checkpoint_manifest.json", "_SUCCESS", ".complete"};
+  return std::ranges::find(kMarks, name) != std::end(kMarks);
+}
+
+}  // namespace dcp

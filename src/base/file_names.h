@@ -1,0 +1,54 @@
+// What the names of files and folders say, and names beside others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dcp {
+
+// Names of working files beside an output: `.NAME.dcpctl-...`. Hidden, so that `*.pt` and `*.safetensors` never match them.
+
+// The output being written; the old output, moved aside; the writer's lock.
+inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-old", kLock = ".dcpctl-lock";
+
+// Whether something of this name is being written, or was moved aside, by dcpctl.
+bool is_working_name(std::string_view name);
+
+// NAME for a path `NAME://...`, which belongs to the store of this name; "" for a path on disk.
+std::string_view scheme_of(std::string_view path);
+// The length of the root, which is never stripped from a path: `NAME://`, or '/'.
+size_t root_bytes(std::string_view path);
+
+// Leaves a root as it is.
+std::string without_trailing_slashes(std::string path);
+
+// The parent of `path` (without a trailing '/'): its text up to the last component, "." if there is only one. Purely textual: links and
+// `..` are resolved by whoever opens it.
+std::string folder_around(const std::string& path);
+
+struct SplitPath {
+  std::string prefix;  // up to and including the last '/', or ""
+  std::string name;
+};
+SplitPath split_path(const std::string& path);
+
+// The working name beside `path` (without a trailing '/'). A NAME too long for the ending is cut, and its CRC is appended.
+std::string beside(const std::string& path, std::string_view ending);
+
+// What the names of folders and files say about a step of a run.
+
+// The number of a step: the last integer of `step-20`, `checkpoint_5`, `epoch=0-step=100.ckpt`.
+std::optional<uint64_t> last_integer(std::string_view name);
+
+// Whether a name with a number names a step: it contains a word such as "step", or is just the number.
+bool names_step(std::string_view name);
+
+// Whether a trainer gives this name to a folder that it renames once its save is complete: tmp_step-5, step-5.incomplete.
+bool is_unfinished_name(std::string_view name);
+
+// Whether a trainer writes a file of this name into a step after all others.
+bool is_completion_mark(std::string_view name);
+
+}  // namespace dcp

@@ -1,0 +1,208 @@
+#include "maps/published.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "maps/apply_map.h"
+#include "maps/builtin.h"
+#include "maps/names.h"
+#include "maps/sizes.h"
+
+namespace dcp::maps {
+namespace {
+
+struct Dim {
+  std::string_view ending;  // of a tensor of the language model
+  size_t dim = 0;
+  std::string_view size;  // in config.json
+};
+constexpr Dim kDims[] = {
+    {".embed_tokens.weight", 0, "vocab_size"},
+    {".embed_tokens.weight", 1, "hidden_size"},
+    {"lm_head.weight", 0, "vocab_size"},
+    {"lm_head.weight", 1, "hidden_size"},
+    {".input_layernorm.weight", 0, "hidden_size"},
+    {".self_attn.q_proj.weight", 1, "hidden_size"},
+    {".mlp.gate_proj.weight", 0, "intermediate_size"},
+    {".mlp.gate_proj.weight", 1, "hidden_size"},
+};
+
+bool is_of_language(std::string_view key) {
+  for (const std::string_view word : {"vis", "audio", "image", "multi_modal", "mtp"})
+    if (key.find(word) != key.npos) return false;
+  return key.starts_with("model.") || key.starts_with("lm_head.") || key.starts_with("language_model.");
+}
+
+// A value that is not a number, such as a list with one per layer, is not compared.
+std::optional<std::pair<std::string, uint64_t>> number_of(const Config& config, std::string_view size) {
+  for (const std::string& path : {std::string(size), "text_config." + std::string(size)}) {
+    try {
+      if (const auto number = config.number(path)) return std::pair(path, *number);
+    } catch (const Error&) {
+      return {};
+    }
+  }
+  return {};
+}
+
+// Layers may differ in it: none has the size of config.json.
+void check(const Dim& dim, const Config& config, const std::vector<MapSource>& published) {
+  const auto size = number_of(config, dim.size);
+  if (!size) return;
+  const MapSource* other = nullptr;
+  for (const MapSource& s : published) {
+    if (!s.key.ends_with(dim.ending) || !is_of_language(s.key) || dim.dim >= s.shape.size()) continue;
+    if (static_cast<uint64_t>(s.shape[dim.dim]) == size->second) return;
+    if (other == nullptr) other = &s;
+  }
+  if (other == nullptr) return;
+  Problem p = make_problem(ProblemId::map_config, {.path = config.path(), .tensor = std::string(other->key)},
+                           size->first + " = " + std::to_string(size->second),
+                           std::to_string(other->shape[dim.dim]) + ", by the shape " + shape_text(other->shape));
+  p.what = "the model differs from its configuration and will not load";
+  throw Error(std::move(p));
+}
+
+}  // namespace
+
+void check_against(const Config& config, const std::vector<MapSource>& published) {
+  if (const auto map = family_map(config.model_type(), "transformers", Limits())) {
+    try {
+      apply_map(*map, config, {.from = Side::kRight, .unmapped = Unmapped::kDrop, .may_mix_dtypes = true}, published, Limits());
+    } catch (const Error& e) {
+      Problem p = e.problem();
+      // Another map says what is missing or has no place.
+      if (p.id == ProblemId::map_size_differs || p.id == ProblemId::map_size_remainder) {
+        p.what = "the model differs from its configuration and will not load";
+        throw Error(std::move(p));
+      }
+    }
+  }
+  for (const Dim& dim : kDims) check(dim, config, published);
+}
+
+struct ConfigShapes::Names {
+  explicit Names(Config its) : config(std::move(its)), map(family_map(config.model_type(), "transformers", Limits())) {
+    try {
+      if (!map) return;
+      left.emplace(*map, Side::kLeft);
+      right.emplace(*map, Side::kRight);
+      sizes.emplace(*map, config, std::vector<Setting>());
+    } catch (const Error&) {  // it lacks what the map needs
+    }
+  }
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+
+  std::optional<std::vector<int64_t>> of(const Taker& taker, Side side) const {
+    for (const LineTensor& t : map->lines[taker.line].sides[static_cast<size_t>(side)]) {
+      const bool is_named = std::ranges::any_of(t.names, [&](const Name& n) { return &n == taker.name; });
+      if (!is_named || !t.has_axes) continue;
+      try {
+        return grid_of(*map, t, [&](Word w, Spot spot) { return sizes->need(w, sizes->global(), spot); }, Limits()).shape;
+      } catch (const Error&) {
+        return {};
+      }
+    }
+    return {};
+  }
+
+  const Config config;
+  const std::optional<ModelMap> map;
+  std::optional<Sizes> sizes;
+  std::optional<Takers> left, right;
+};
+
+ConfigShapes::ConfigShapes(Config config) : names_(std::make_unique<Names>(std::move(config))) {}
+ConfigShapes::~ConfigShapes() = default;
+
+std::optional<std::vector<int64_t>> ConfigShapes::of(std::string_view text) const {
+  if (!names_->sizes) return {};
+  const Key key = key_of(text);
+  std::set<std::vector<int64_t>> shapes;
+  std::vector<uint64_t> numbers;
+  for (const Side side : {Side::kRight, Side::kLeft})
+    for (const Taker& taker : (side == Side::kRight ? names_->right : names_->left)->of_form(key)) {
+      if (!fits(taker.pattern, key, numbers)) continue;
+      const auto shape = names_->of(taker, side);
+      if (!shape) return {};
+      shapes.insert(*shape);
+    }
+  return shapes.size() == 1 ? std::optional(*shapes.begin()) : std::nullopt;
+}
+
+namespace {
+
+// The first answer for the name and what is below its components.
+template <class Ask>
+std::optional<bool> first_below(std::string_view name, const Ask& ask) {
+  for (;; name.remove_prefix(name.find('.') + 1)) {
+    if (const std::optional<bool> answer = ask(name)) return answer;
+    if (name.find('.') == name.npos) return {};
+  }
+}
+
+// A map of transformers has the names in memory on its left side; of a published name its line says which that is.
+class Kept {
+ public:
+  Kept(const ModelMap& map, std::vector<std::string> pieces)
+      : map_(map), pieces_(std::move(pieces)), published_(map_, Side::kRight), is_kept_(map_.lines.size()) {
+    const bool is_of_memory = std::string_view(map_.name).substr(0, map_.name.rfind(".map")).ends_with(".transformers");
+    for (size_t l = 0; l < map_.lines.size(); ++l)
+      for (const LineTensor& t : map_.lines[l].sides[is_of_memory ? 0 : 1])
+        for (const Name& name : t.names) is_kept_[l] = is_kept_[l] || has_piece(to_text(map_, name));
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+
+  bool operator()(std::string_view key) const {
+    const auto as_published = first_below(key, [&](std::string_view name) { return kept_as_published(name); });
+    return as_published ? *as_published : has_piece(key);
+  }
+
+ private:
+  // nullopt: no published name.
+  std::optional<bool> kept_as_published(std::string_view name) const {
+    std::optional<bool> kept;
+    std::vector<uint64_t> found;
+    const Key key = key_of(name);
+    for (const Taker& t : published_.of_form(key))
+      if (fits(t.pattern, key, found)) kept = kept.value_or(false) || is_kept_[t.line];
+    return kept;
+  }
+  bool has_piece(std::string_view name) const {
+    return std::ranges::any_of(pieces_, [&](const std::string& piece) { return name.find(piece) != name.npos; });
+  }
+
+  const ModelMap map_;
+  const std::vector<std::string> pieces_;
+  const Takers published_;
+  std::vector<bool> is_kept_;  // by line
+};
+
+}  // namespace
+
+KeepsFloat32 kept_in_float32(const ModelMap& map, DType as) {
+  std::vector<std::string> pieces;
+  for (const Keep& k : map.keeps)
+    if (bytes_of(as) < bytes_of(DType::float32) && (!k.only_float16 || as == DType::float16)) pieces.push_back(k.piece);
+  if (pieces.empty()) return {};
+  return [kept = std::make_shared<const Kept>(map, std::move(pieces))](std::string_view key) { return (*kept)(key); };
+}
+
+KeepsFloat32 kept_too(KeepsFloat32 keeps, std::set<std::string> names) {
+  if (names.empty()) return keeps;
+  return [keeps = std::move(keeps), names = std::move(names)](std::string_view key) {
+    const auto is_named = [&](std::string_view name) { return names.contains(std::string(name)) ? std::optional(true) : std::nullopt; };
+    return first_below(key, is_named) || keeps(key);
+  };
+}
+
+}  // namespace dcp::maps

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""successors.py DCPCTL NAME...: checkpoints in tests/data/successors, against what the programs that wrote them load.
+
+expected.json has each tensor's dtype, shape and the sum of its bytes, and each object: dcpctl's keys, tensors and objects are these.
+"""
+import hashlib
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parents[1] / "data/successors"
+DTYPES = {"F32": "float32", "BF16": "bfloat16", "I64": "int64", "F8_E4M3": "float8_e4m3fn"}
+# Files without a rank in their name that metadata.pkl does not list are no items.
+UNLISTED = {"tc-json-shared": {"config"}}
+# Each rank counted its own batches: rank 0's statistics are what was expected.
+OF_RANK_0 = {"accelerate-ranks", "accelerate-fsdp1-ranks"}
+
+
+def run(dcpctl, *arguments):
+    result = subprocess.run([dcpctl, *map(str, arguments)], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{arguments}: exit {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def tensors_of(file):
+    """As expected.json describes them."""
+    data = file.read_bytes()
+    (size,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    body = data[8 + size :]
+    return {
+        key: {"dtype": DTYPES[t["dtype"]], "shape": t["shape"], "sha256": hashlib.sha256(body[slice(*t["data_offsets"])]).hexdigest()}
+        for key, t in header.items()
+    }
+
+
+def flat(key, value):
+    """Keys as a state dict has them: a list without dicts is one value."""
+    if isinstance(value, dict) and value:
+        return {k: v for name, inner in value.items() for k, v in flat(f"{key}.{name}", inner).items()}
+    return {key: value}
+
+
+def shown(value):
+    """As Python shows it; of bytes, expected.json has "bytes HEX xCOUNT"."""
+    return repr(bytes.fromhex(value.split()[1])) if str(value).startswith("bytes ") else repr(value)
+
+
+def same(what, got, wanted):
+    for key in sorted(got.keys() | wanted.keys()):
+        if got.get(key) != wanted.get(key):
+            sys.exit(f"{what}: {key}: {got.get(key)}, expected {wanted.get(key)}")
+
+
+def check(dcpctl, name, out):
+    checkpoint = DATA / name / "ckpt"
+    expected = json.loads((DATA / name / "expected.json").read_text())
+    rank = ["--prefer-rank", "0"] if name in OF_RANK_0 else []
+    run(dcpctl, "verify", checkpoint, *rank)
+    run(dcpctl, "consolidate", checkpoint, out / f"{name}.safetensors", "--no-sync", *rank)
+    same(name, tensors_of(out / f"{name}.safetensors"), expected["tensors"])
+    wanted = {k: v for key, value in expected.get("objects", {}).items() if key not in UNLISTED.get(name, {}) for k, v in flat(key, value).items()}
+    same(name, {key: run(dcpctl, "extract", checkpoint, key).strip() for key in wanted}, {key: shown(value) for key, value in wanted.items()})
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in sys.argv[2:] or sorted(p.name for p in DATA.iterdir()):
+            check(sys.argv[1], name, Path(scratch))
