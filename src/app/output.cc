@@ -125,6 +125,14 @@ Plan same_folder(const OutputRequest& request, const UnitOptions& units, const S
 
 }  // namespace
 
+std::optional<OutputRequest::Kind> model_file_kind(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension();
+  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // model.PT
+  if (ending == ".safetensors") return OutputRequest::Kind::kSafetensors;
+  if (ending == ".pt" || ending == ".pth" || ending == ".bin") return OutputRequest::Kind::kTorch;
+  return std::nullopt;
+}
+
 void check_publishable(const Publishing& paths, World& world) {
   std::vector<Problem> missing;
   const auto look = [&](const auto& check) {

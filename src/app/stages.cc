@@ -88,6 +88,14 @@ SelectOptions with_kept(SelectOptions options, const maps::KeepsFloat32& keeps) 
 
 // --- opened
 
+Limits SourceRequest::limits(uint64_t memory_bytes) const {
+  Limits limits{.memory_bytes = memory_bytes};
+  constexpr uint64_t kMax = uint64_t{1} << 56;  // 16 times as much, and sums with that, stay in 64 bits
+  if (max_pickle)
+    limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = std::min(*max_pickle, kMax);
+  return limits;
+}
+
 uint64_t begin_reading(const ReadRequest& request, World& world) {
   join_ranks(request.ranks, world);
   return take_memory_cap(request.max_memory, world);
