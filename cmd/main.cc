@@ -1,5 +1,5 @@
 // dcpctl: options in, exit code out. The work is in src/, one command a file beside this.
-#include "app/open_files.h"
+#include "app/resources.h"
 #include "line/program.h"
 
 int main(int argc, char** argv) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "app/synthetic.h"
+#include "app/save.h"
 #include "app/write.h"
 #include "base/json.h"
 #include "base/text.h"

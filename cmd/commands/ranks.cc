@@ -1,6 +1,8 @@
 // dcpctl ranks: what each rank of a launcher sees. The thing to run first on a new cluster.
 
-#include "app/memory.h"
+#include "app/ranked_run.h"
+#include "app/resources.h"
+#include "app/stages.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "line/commands.h"

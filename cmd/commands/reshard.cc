@@ -1,9 +1,9 @@
 // dcpctl reshard: a new DCP folder laid out for another number of ranks.
 
+#include "app/layout_request.h"
 #include "commands/writer.h"
 #include "line/commands.h"
 #include "report/dcp_output.h"
-#include "request/layout_flags.h"
 #include "request/output_name.h"
 
 namespace dcp::cmd {
@@ -47,6 +47,22 @@ struct Options {
 OutputRequest output(const Options& o) {
   check_folder_name(o.writer.out);
   return {.path = o.writer.out, .kind = OutputRequest::Kind::kDcp, .layout = o.layout, .torch = o.dcp.target()};
+}
+
+void add_layout(Command& c, LayoutRequest& f) {
+  const std::string group = "Layout";
+  c.number("--world-size", f.world_size, {1u, static_cast<uint32_t>(kMaxRanks)}, "N", "Ranks to write for").in(group);
+  c.option("--mesh", f.mesh, "SIZES", "Device mesh of the ranks, such as 2x4, for --placements").in(group);
+  c.option("--mesh-dims", f.mesh_dims, "NAMES", "Names of its dims, such as dp,tp").in(group);
+  c.option("--placements", f.placements, "GLOB=PLACEMENTS",
+           "Tensors whose name in the output matches GLOB get these placements, one for each mesh dim from left to right: shard(D), "
+           "strided(D) or "
+           "replicate; repeatable, the first match wins")
+      .in(group);
+  c.option("--like", f.like, "CKPT2", "Shard tensors as CKPT2 does where name and shape are the same").reads().in(group);
+  Option& file = c.option("--layout", f.file, "FILE", "All of the above, from a JSON file").reads().in(group);
+  file.leads_to = checkpoint_of_layout;
+  for (const char* other : {"--world-size", "--mesh", "--mesh-dims", "--placements", "--like"}) file.excludes(other);
 }
 
 void add_flags(Command& c, Context& context, Options& o) {

@@ -1,12 +1,22 @@
 // dcpctl verify: is the checkpoint whole? Reads all of it, or with --quick all but the data.
+#include "app/verify.h"
+
+#include <map>
+#include <string>
+
+#include "app/ranked_run.h"
 #include "app/run_survey.h"
 #include "app/stats.h"
 #include "line/commands.h"
+#include "line/option_values.h"
 #include "line/sandbox.h"
 #include "report/selection_report.h"
 #include "report/verify_report.h"
+#include "request/fail_on.h"
+#include "request/key_flags.h"
+#include "request/map_flags.h"
+#include "request/ranks_flags.h"
 #include "request/source.h"
-#include "request/verify_request.h"
 
 namespace dcp::cmd {
 namespace {
@@ -37,6 +47,40 @@ named, and is a warning. --stats also counts NaN and inf in the tensors, which t
   dcpctl verify step-1000 --quick --fail-on unsafe
   dcpctl verify step-1000 --manifest model.json --model-only
   dcpctl verify model.safetensors --against model.json)";
+
+struct VerifyOptions {
+  SourceFlags source;
+  KeyFlags keys;
+  MapFlags map;
+  FailOn fail_on;
+  bool quick = false, all_data = false, strict = false, subset = false, no_files = false, force = false;
+  std::string sample, stats, manifest, against, max_memory;
+  unsigned threads = 0;
+  RanksFlags ranks;
+  bool of_run = false;                        // the source is one step of the run that was given
+  std::map<std::string, Problem> unfinished;  // by path, of the run's saves that did not end, why
+
+  bool wants_stats() const { return !stats.empty() || fail_on.nan(); }
+  // Of all the steps of a run data is read only where that is said.
+  bool reads_data() const { return !quick && (!of_run || all_data || !sample.empty() || wants_stats()); }
+};
+
+VerifyRequest verify_request(const VerifyOptions& o, const Context& context) {
+  VerifyRequest request{.read = {.source = o.source.request(),
+                                 .ranks = o.ranks.options(context),
+                                 .max_memory = reading_cap(o.max_memory),
+                                 .threads = o.threads},
+                        .data = o.reads_data(),
+                        .manifest = o.manifest,
+                        .replace = o.force ? Replace::kYes : Replace::kNo,
+                        .against = o.against,
+                        .subset = o.subset ? Subset::kYes : Subset::kNo,
+                        .file_digests = !o.no_files,
+                        .map = o.map.request(),
+                        .select = o.manifest.empty() && !o.strict ? o.keys.select_options(context) : o.keys.select_to_write(context)};
+  if (!o.sample.empty()) request.sample_percent = parse_percent(o.sample, "--sample");
+  return request;
+}
 
 // The statistics that were asked for, or that --fail-on nan needs.
 void take_stats(const VerifyOptions& o, Context& context, VerifyReport& report) {

@@ -1,5 +1,6 @@
 #include "commands/writer.h"
 
+#include "app/ranked_run.h"
 #include "line/command.h"
 #include "line/option_values.h"
 #include "report/selection_report.h"

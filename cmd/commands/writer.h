@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "app/write.h"
+#include "app/requests.h"
 #include "line/context.h"
 #include "request/dtype_flags.h"
 #include "request/expect.h"
@@ -12,6 +12,10 @@
 #include "request/map_flags.h"
 #include "request/ranks_flags.h"
 #include "request/source.h"
+
+namespace dcp {
+struct WriteRequest;
+}
 
 namespace dcp::cmd {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "app/memory.h"
+#include "app/resources.h"
 #include "inputs/open.h"
 #include "inputs/run.h"
 #include "line/commands.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/ranked_run.h"
+#include "app/requests.h"
 
 namespace dcp::cmd {
 

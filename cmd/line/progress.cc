@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include "app/stages.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "line/command.h"

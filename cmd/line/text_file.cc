@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "app/small_file.h"
+#include "app/output.h"
 #include "base/file_names.h"
 #include "base/json.h"
 #include "line/exit_status.h"

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "app/inspect.h"
-#include "app/output_in_source.h"
-#include "app/small_file.h"
+#include "app/output.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "line/lines.h"

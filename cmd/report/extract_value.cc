@@ -118,7 +118,7 @@ int write_keys(const ExtractOptions& o, KeyRule::Kind rule, WriteReport& report,
                     .replace = o.force ? Replace::kYes : Replace::kNo,
                     .sync = !o.no_sync};
   write(report.request, context, report.result, [&] {
-    report.result.selection.dropped_by_rules = {};  // that is what was asked for
+    report.result.selected.selection.dropped_by_rules = {};  // that is what was asked for
     report.describe(context);
     std::set<DType> dtypes;
     for (const Region& r : report.result.plan->regions) dtypes.insert(r.dtype);

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "app/findings.h"
 #include "base/json.h"
 #include "base/problem.h"
+#include "items/unsafe.h"
 #include "line/context.h"
 #include "line/lines.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/small_file.h"
+#include "app/output.h"
 #include "base/json.h"
 #include "line/text_file.h"
 #include "report/inspect_mapped.h"

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/workers.h"
+#include "catalog/kind.h"
 #include "staging/chart.h"
 
 namespace dcp::cmd {

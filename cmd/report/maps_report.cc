@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "app/mapped.h"
+#include "app/model_config.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "line/context.h"

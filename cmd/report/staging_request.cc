@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "app/memory.h"
+#include "app/resources.h"
+#include "app/stages.h"
 #include "base/text.h"
 #include "line/environment.h"
 #include "line/option_values.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "app/small_file.h"
+#include "app/write.h"
 #include "base/json.h"
 #include "line/sandbox.h"
 #include "report/html.h"

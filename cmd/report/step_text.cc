@@ -38,7 +38,7 @@ void add_run(Command& c, Context& context, RunFlags& f, Access access) {
       .opens(access)
       .offers(Offer::kFolders)
       .is_required();
-  c.option("--pattern", f.pattern, "REGEX", "Steps are the folders whose name matches REGEX; its one group is the number").in(group);
+  add_pattern(c, f.pattern, group);
   c.flag("--follow-links", f.follow_links, "Follow symbolic links inside the checkpoints").opens(Access::kEverywhere).in(group);
   add_threads(c, f.threads, group);
   add_max_memory(c, f.max_memory, group);

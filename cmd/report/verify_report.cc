@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "app/ranked_run.h"
 #include "base/text.h"
 #include "line/exit_status.h"
 #include "line/lines.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "app/ranked_run.h"
 #include "base/text.h"
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
@@ -42,7 +43,7 @@ void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNot
 }
 
 void WriteReport::describe_casts(Context& context) const {
-  const CastSummary& casts = result.selection.casts;
+  const CastSummary& casts = result.selected.selection.casts;
   if (!casts.requested) return;
   if (!request.dry_run && casts.tensors > 0) context.info(cast_text(casts));
   if (casts.kept_non_model > 0)
@@ -60,7 +61,7 @@ void WriteReport::describe_casts(Context& context) const {
 }
 
 std::vector<std::string> WriteReport::unmatched() const {
-  const Selection& s = result.selection;
+  const Selection& s = result.selected.selection;
   std::vector<std::string> all = unmatched_rules(s);
   if (result.plan->dcp)
     for (const std::string& glob : result.plan->dcp->unmatched_placements)
@@ -90,8 +91,8 @@ void WriteReport::describe(Context& context) const {
   for (size_t i = 0; i < result.warnings.size() && i < kMaxWarnings; ++i)
     context.info(std::string(severity_word(result.warnings[i].severity)) + " " + to_line(worded(result.warnings[i])));
   if (result.warnings.size() > kMaxWarnings) context.info("and " + counted(result.warnings.size() - kMaxWarnings, "more warning"));
-  if (result.source->map()) cmd::describe(*result.source->map(), context);
-  describe_selection(context, result.selection);
+  if (result.selected.map) cmd::describe(*result.selected.map, context);
+  describe_selection(context, result.selected.selection);
   describe_plan(context);
   describe_casts(context);
   describe_unmatched(context, unmatched());
@@ -102,9 +103,9 @@ void WriteReport::describe(Context& context) const {
 
 // By the selection, and by an output whose form has none.
 LeftOut WriteReport::objects_left_out() const {
-  const Selection& s = result.selection;
+  const Selection& s = result.selected.selection;
   LeftOut objects;
-  const Catalog& opened = result.source->opened().catalog;
+  const Catalog& opened = result.source->opened.catalog();
   for (const BlobId b : s.dropped_blobs) objects.add(opened.key(opened.blobs[b]));
   if (result.plan->left_out_blobs == 0) return objects;
   for (const Entry& e : s.entries)
@@ -113,7 +114,7 @@ LeftOut WriteReport::objects_left_out() const {
 }
 
 void WriteReport::describe_plan(Context& context) const {
-  const Selection& s = result.selection;
+  const Selection& s = result.selected.selection;
   const SelectOptions& select = request.select;
   const Plan& plan = *result.plan;
   const Catalog& catalog = result.catalog();
@@ -151,14 +152,14 @@ void WriteReport::print_plan(const Context& context) const {
     for (const OutputFile& f : plan.files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
   text += "  read " + human_bytes(plan.bytes_to_read) + ", write " + human_bytes(plan.bytes_to_write) + ", in " +
           counted(plan.units, "unit") + "\n";
-  if (result.selection.casts.tensors > 0) text += "  " + cast_text(result.selection.casts) + "\n";
+  if (result.selected.selection.casts.tensors > 0) text += "  " + cast_text(result.selected.selection.casts) + "\n";
   text += "  peak memory " + human_bytes(result.planned_memory) + ", largest tensor " + human_bytes(plan.largest_tensor) + "\n";
   context.print(text);
 }
 
 void WriteReport::cast_keys_json(JsonWriter& out) const {
   out.key("keys").begin_array();
-  for (const Entry& e : result.selection.entries) {
+  for (const Entry& e : result.selected.selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = result.catalog().tensors[e.tensor()];
     if (t.dtype_known && t.dtype != e.dtype)
@@ -168,7 +169,7 @@ void WriteReport::cast_keys_json(JsonWriter& out) const {
 }
 
 void WriteReport::cast_json(JsonWriter& out) const {
-  const CastSummary& casts = result.selection.casts;
+  const CastSummary& casts = result.selected.selection.casts;
   out.key("cast")
       .begin_object()
       .member("tensors", casts.tensors)
@@ -202,7 +203,7 @@ void WriteReport::plan_json(JsonWriter& out) const {
   out.member("planned_read_bytes", plan.bytes_to_read)
       .member("planned_write_bytes", plan.bytes_to_write)
       .member("planned_memory_bytes", result.planned_memory);
-  selection_json(out, catalog, result.selection, plan.left_out_blobs);
+  selection_json(out, catalog, result.selected.selection, plan.left_out_blobs);
   notes_json(out, "left_out", plan.left_out);
   if (plan.list_holes.count > 0) out.member("list_holes", plan.list_holes.count);
   notes_json(out, "converted", plan.converted);
@@ -232,10 +233,10 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   for (const Problem& p : result.warnings) finding_json(out, worded(p));
   out.end_array();
   out.member("notes", context.notes);
-  if (result.plan && result.source->map()) map_json(out, *result.source->map());
+  if (result.plan && result.selected.map) map_json(out, *result.selected.map);
   expectation_json(out, result.expectation);
   if (result.plan) plan_json(out);
-  if (result.selection.casts.requested) cast_json(out);
+  if (result.selected.selection.casts.requested) cast_json(out);
   out.member("records_checked", result.executed.records_checked).member("verified_after", result.verified_after);
   ranks_json(out, context,
              {.bytes_read = result.executed.bytes_read,
@@ -269,9 +270,7 @@ int WriteReport::around(Context& context, const std::function<int()>& body) {
     error_ = context.worded(resolve_failure(context, error));
     exit_ = report_error(context, *error_);
     result.nanoseconds = context.io.now_ns() - begin;
-    result.plan.reset();  // so that there is memory for the report
-    result.layout.reset();
-    result.source.reset();
+    result.release();  // so that there is memory for the report
     document_.clear();
     JsonWriter out([&](std::string_view text) { document_ += text; });
     json(out, context);

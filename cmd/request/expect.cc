@@ -1,5 +1,6 @@
 #include "request/expect.h"
 
+#include "app/expect.h"
 #include "line/command.h"
 
 namespace dcp::cmd {

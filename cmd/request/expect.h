@@ -1,9 +1,13 @@
 // --expect REF, --expect-dtypes, and their part of --report.
 #pragma once
 
-#include "app/expect.h"
+#include "app/requests.h"
 #include "base/json.h"
 #include "line/context.h"
+
+namespace dcp {
+struct Expectation;
+}
 
 namespace dcp::cmd {
 

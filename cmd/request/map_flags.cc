@@ -1,8 +1,10 @@
 #include "request/map_flags.h"
 
+#include "app/mapped.h"
 #include "base/file_names.h"
 #include "base/text.h"
 #include "line/command.h"
+#include "select/select.h"
 
 namespace dcp::cmd {
 

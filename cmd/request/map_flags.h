@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "app/mapped.h"
+#include "app/requests.h"
 #include "base/json.h"
 #include "line/command.h"
 #include "line/context.h"
+
+namespace dcp {
+struct MapAnswer;
+}
 
 namespace dcp::cmd {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "app/output.h"
+#include "app/requests.h"
 #include "line/context.h"
 
 namespace dcp::cmd {

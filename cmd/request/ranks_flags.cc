@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "app/ranked_run.h"
 #include "line/command.h"
 #include "line/environment.h"
 #include "line/exit_status.h"

@@ -4,9 +4,13 @@
 #include <functional>
 #include <string>
 
-#include "app/ranked_run.h"
+#include "app/requests.h"
 #include "base/json.h"
 #include "line/context.h"
+
+namespace dcp {
+struct RankWork;
+}
 
 namespace dcp::cmd {
 

@@ -1,6 +1,6 @@
 #include "request/source.h"
 
-#include "app/memory.h"
+#include "app/resources.h"
 #include "line/command.h"
 #include "line/option_values.h"
 #include "line/sandbox.h"
@@ -17,9 +17,7 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
       .opens(Access::kSteps)
       .offers(Offer::kSteps)
       .in(group);
-  c.option("--pattern", flags.pattern, "REGEX", "Steps are the folders whose name matches REGEX; its one group is the number")
-      .needs("--step")
-      .in(group);
+  add_pattern(c, flags.pattern, group).needs("--step");
   c.number("--prefer-rank", flags.prefer_rank, "R", "Where ranks wrote different values for one key, use rank R's").in(group);
   c.number("--shards-on-dim", flags.shards_on_dim, "D",
            "Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D")
@@ -32,6 +30,10 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
       .in(group);
   c.flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint").opens(Access::kEverywhere).in(group);
   add_sandbox(c, context);
+}
+
+Option& add_pattern(Command& c, std::string& pattern, const std::string& group) {
+  return c.option("--pattern", pattern, "REGEX", "Steps are the folders whose name matches REGEX; its one group is the number").in(group);
 }
 
 SourceRequest SourceFlags::request() const {

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "app/source.h"
+#include "app/requests.h"
 #include "line/context.h"
 
 namespace dcp::cmd {
+
+struct Option;
 
 struct SourceFlags {
   std::string path;
@@ -22,6 +24,8 @@ struct SourceFlags {
   SourceRequest request() const;
 };
 void add_source(Command& command, Context& context, SourceFlags& flags);
+// --pattern
+Option& add_pattern(Command& command, std::string& pattern, const std::string& group);
 
 // --max-memory of commands that only read.
 void add_max_memory(Command& command, std::string& max_memory, const std::string& group);

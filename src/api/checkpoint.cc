@@ -30,7 +30,7 @@ struct Checkpoint::State {
   }
 
   Outside outside;
-  dcp::Reader reader;
+  dcp::CheckpointReader reader;
   std::unordered_map<std::string_view, size_t> numbers;  // views of the catalog's strings
   std::vector<TensorInfo> tensors;
   std::vector<std::string> objects;
@@ -82,7 +82,7 @@ const TensorInfo& Checkpoint::tensor(std::string_view key) const {
 void Checkpoint::read(std::string_view key, std::span<std::byte> to, const ReadOptions& options) const {
   guarded([&] {
     const TensorInfo& tensor = state_->tensor(key);
-    dcp::Reader::Part part{.tensor = static_cast<dcp::TensorId>(&tensor - state_->tensors.data()), .axes = {}, .dtypes = {}};
+    dcp::CheckpointReader::Request part{.tensor = static_cast<dcp::TensorId>(&tensor - state_->tensors.data()), .axes = {}, .dtypes = {}};
     if (!options.dtype.empty()) part.dtypes.rules = {{.glob = "*", .dtype = conversion(tensor, options.dtype)}};
     if (!options.slice.empty()) {
       if (options.slice.size() != tensor.shape.size())

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/source.h"
+#include "app/requests.h"
 #include "app/world.h"
 #include "base/io.h"
 #include "base/stores.h"

@@ -26,7 +26,7 @@ RewriteReport rewrite(const std::string& from, dcp::OutputRequest output, const 
                        .records_checked = done.executed.records_checked,
                        .warnings = to_public(done.warnings),
                        .seconds = static_cast<double>(done.nanoseconds) / 1e9};
-  for (const dcp::Entry& e : done.selection.entries) ++(e.is_blob() ? report.objects : report.tensors);
+  for (const dcp::Entry& e : done.selected.selection.entries) ++(e.is_blob() ? report.objects : report.tensors);
   return report;
 }
 

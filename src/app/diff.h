@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "app/mapped.h"
-#include "app/prepare.h"
+#include "app/requests.h"
+#include "app/world.h"
+#include "catalog/kind.h"
 #include "kernels/compare.h"
 #include "select/select.h"
 
@@ -62,6 +63,6 @@ struct DiffResult {
 };
 
 // Filled as far as it got. Throws what opening, selecting and reading either side throws; crc_mismatch for damaged bytes.
-void diff(DiffRequest request, World& world, DiffResult& result);
+void diff(const DiffRequest& request, World& world, DiffResult& result);
 
 }  // namespace dcp

@@ -1,21 +1,41 @@
-// One of the two checkpoints being compared: its final keys, and what they hold. Objects that an older torch saved as one are split as a
+// One of the two checkpoints that are compared: which of its keys, and what these hold. Objects that an older torch saved as one are split as a
 // newer torch would have saved them.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "app/prepare.h"
-#include "exec/compare.h"
+#include "app/stages.h"
 #include "exec/object_digest.h"
 #include "items/inner_tensors.h"
-#include "select/select.h"
 
 namespace dcp {
+
+struct DiffSide {
+  Opened opened;
+  Selected selected;
+  std::vector<KeyRule> rules;  // of the selection: they apply inside objects, too, once these are split
+
+  const Catalog& catalog() const { return opened.catalog(); }
+  bool is_mapped() const { return selected.map.has_value(); }
+  void select(const SelectOptions& options);  // see select_on()
+  // Whether a key of its own, something in one of its objects, or a key that the map makes matches the rule.
+  bool has(const KeyRule& rule) const;
+  bool makes(const KeyRule& rule) const;
+};
+
+// Globs as they are meant among the keys of both sides. Inside an object there may be a key of that name, or a dict.
+SelectOptions meant_on(SelectOptions options, const DiffSide& a, const DiffSide& b);
+// Keys and a root that it lacks are told in Selection::lacks. Where names have no components, a root is what they begin with.
+Selection select_on(const DiffSide& side, SelectOptions options);
+// Applies the map if the names are those of its left side; otherwise keeps the names. Throws map_*.
+void map_side(DiffSide& side, const SelectOptions& options, const MapRequest& request, World& world);
+// Filters what the map makes by the rules.
+void keep_made(DiffSide& side, const std::vector<KeyRule>& rules);
+// Resolves all its objects, and the tensors that `other` may have, too.
+Ready resolve_side(DiffSide& side, const DiffSide& other, const SelectOptions& options, bool keys_only, World& world);
 
 // A key of the state dict that torch would load.
 struct DiffKey {
@@ -28,54 +48,31 @@ struct DiffKey {
   bool may_be_gone = false;  // an empty dict, or None in a list, which a DCP folder does not store
 };
 
-class DiffSide {
+// What a side holds, by key.
+class HeldKeys {
  public:
-  DiffSide(const ReadRequest& request, World& world) : request_(request), world_(world), prepared_(request, world) {}
+  HeldKeys(DiffSide side, Ready ready);
+  HeldKeys(const HeldKeys&) = delete;
+  HeldKeys& operator=(const HeldKeys&) = delete;
 
-  const OpenedCatalog& open() { return prepared_.open(); }
-  // Rules also apply inside objects; that is done once they are split. Throws what select_keys throws.
-  Selection try_select(SelectOptions options);
-  void take(Selection selection) { selection_ = std::move(selection); }
-  // Applies the map if the names are those of its left side; otherwise keeps the names. Throws map_*.
-  void map(const SelectOptions& options, const MapRequest& request);
-  bool is_mapped() const { return prepared_.map().has_value(); }
-  // With a map, rules that match no key of the side refer to the names that the map makes.
-  std::vector<KeyRule> rules_of_its_own(std::vector<KeyRule> rules) const;
-  // Whether a key of its own, or one that the map makes, matches the rule.
-  bool has(const KeyRule& rule) const;
-  bool makes(const KeyRule& rule) const;
-  // Filters what the map makes by the rules.
-  void keep_made(const std::vector<KeyRule>& rules);
+  const DiffSide side;
+  const Ready ready;
+  std::vector<DiffKey> keys;
 
-  // Resolves what both sides may have: all objects, and the tensors that `other` may have too.
-  void resolve(const SelectOptions& options, const DiffSide& other, bool keys_only);
-  // By key.
-  std::vector<DiffKey> keys();
-
-  bool holds_objects() const;
-  bool drops_empty() const { return catalog().traits().has_metadata; }
-  const Catalog& catalog() const { return prepared_.catalog(); }
-  // Whether this names something inside one of its objects, which may be a dict.
-  bool may_lie_in_object(std::string_view word) const;
-  bool has_key(const std::function<bool(std::string_view)>& fits) const;
-  Preparation& preparation() { return prepared_; }
   // The source that holds tensors of this kind.
-  Source of(DiffKey::Kind kind) {
-    return kind == DiffKey::Kind::kTensor ? prepared_.source() : Source{inner_->catalog(), inner_->resolved(), prepared_.source().files};
+  Source of(DiffKey::Kind kind) const {
+    return kind == DiffKey::Kind::kTensor ? ready.source() : Source{inner_.catalog(), inner_.resolved(), *ready.opened.files};
   }
+  bool holds_objects() const { return !side.is_mapped() && !ready.catalog().traits().tensors_only; }
+  bool drops_empty() const { return ready.catalog().traits().has_metadata; }
 
  private:
-  void add_tensor(const Entry& entry, std::vector<DiffKey>& keys);
-  void add_objects(ItemId item, const std::vector<const Entry*>& entries, std::vector<DiffKey>& keys);
+  void add_tensor(const Entry& entry);
+  void add_objects(ItemId item, const std::vector<const Entry*>& entries);
   DiffKey known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key);
 
-  const ReadRequest& request_;
-  World& world_;
-  Preparation prepared_;
-  Selection selection_;
-  std::vector<KeyRule> rules_;
-  Limits limits_;
-  std::unique_ptr<InnerTensors> inner_;
+  const Limits limits_;
+  InnerTensors inner_;
   uint64_t repeated_ = 0;  // keys inside objects that several keys share, once for each of these but the first
 };
 

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "app/memory.h"
+#include "app/resources.h"
 #include "base/file_names.h"
 #include "base/sandbox.h"
 #include "base/stores.h"

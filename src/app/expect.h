@@ -4,16 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "app/expected_objects.h"
+#include "app/requests.h"
 #include "app/world.h"
+#include "items/resolve.h"
 #include "plan/expect.h"
 
 namespace dcp {
 
-struct ExpectRequest {
-  std::string reference;  // a checkpoint, or a text list (plan/expect.h); "": nothing is expected
-  bool dtypes = false;    // compare dtypes too
-  bool tensors = false;   // compare tensors alone
+// What is about to be written.
+struct Written {
+  SourceFacts source;
+  const Selection& selection;
+  const Plan& plan;
+  bool holds_objects = true;  // its form does
 };
 
 // Empty if nothing was expected.

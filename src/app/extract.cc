@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "app/output_in_source.h"
-#include "app/parts.h"
 #include "app/read.h"
 #include "exec/execute.h"
 #include "format/npy.h"
@@ -40,55 +38,53 @@ class FrameSink final : public Sink {
   std::vector<std::byte> head_, tail_;
 };
 
-Selection select_one(const Catalog& catalog, const ExtractRequest& request) {
-  return select_keys(catalog, {.rules = {{KeyRule::Kind::kKey, request.key}}, .dtypes = request.dtypes});
-}
-
 }  // namespace
 
-Extraction::Extraction(ExtractRequest request, World& world) : request_(std::move(request)), world_(world), prep_(request_.read, world) {
-  const OpenedCatalog& opened = prep_.open();
-  const Catalog& catalog = opened.catalog;
-  note_warnings(opened, world);
-  selection_ = select_one(catalog, request_);
-  const Parts parts = check_selected(opened, selection_, {.blobs = true});
+Extraction::Extraction(ExtractRequest request, World& world)
+    : request_(std::move(request)), world_(world), opened_(open(request_.read, begin_reading(request_.read, world), world)) {
+  const Catalog& catalog = opened_.catalog();
+  note_warnings(*opened_.found, world);
+  selection_ = select_keys(catalog, {.rules = {{KeyRule::Kind::kKey, request_.key}}, .dtypes = request_.dtypes});
+  std::optional<TensorSlice> part;
+  ResolveRequest wanted{.parts = check_selected(*opened_.found, selection_, {.blobs = true})};
   if (!is_object()) {
-    prep_.take_part(request_.slice.value_or(Subscript()), entry().tensor());
     axes_ = request_.slice.value_or(Subscript()).of(catalog.dims(catalog.tensors[entry().tensor()]));
     shape_ = shape_of(axes_);
+    part = {.tensor = entry().tensor(), .axes = axes_};
+    wanted.part = &*part;
   } else if (request_.slice) {
     fail(ProblemId::usage, {.path = catalog.path, .tensor = std::string(key()), .object = true}, "a slice of an object", "a tensor");
   }
-  prep_.resolve(parts.tensors, parts.blobs, Faults::kThrow, BlobUse::kPickles);
-  prep_.compare_copies(Faults::kThrow);
+  resolved_ = resolve(opened_, wanted, world);
+  compare_copies(opened_, resolved_, Faults::kThrow, world);
 }
 
 void Extraction::save(const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options) {
-  refuse_source(path, prep_.catalog());
+  refuse_source(path, opened_.catalog());
   save_text(world_, path, emit, options);
 }
 
 PickleGraph Extraction::object() {
-  const BlobItem& item = prep_.source().resolved.blob(prep_.catalog().item_of(entry().blob())).item;
-  return PickleGraph(item.pickle, item.pickle_place, request_.read.source.limits());
+  const BlobItem& item = resolved_.blob(opened_.catalog().item_of(entry().blob())).item;
+  return PickleGraph(item.pickle, item.pickle_place, opened_.limits());
 }
 
 void Extraction::check() {
   if (is_object() || request_.slice || !request_.check_crcs || std::exchange(is_checked_, true)) return;
   NoSink sink;
-  run(plan_arrays(prep_.source(), selection_, ArrayForm::kRaw, {}), prep_.source(), sink);
+  run(plan_arrays(source(), selection_, ArrayForm::kRaw, {}), source(), sink);
 }
 
 void Extraction::torch_file(const std::function<void(Bytes)>& fn) {
   LayoutOptions layout;
   layout.bare = true;
-  std::optional<Part> part;
-  if (request_.slice) part.emplace(part_of(map_of(prep_.catalog(), entry().tensor(), axes_)));
+  std::optional<DerivedPart> part;
+  if (request_.slice) part = part_of(map_of(opened_.catalog(), entry().tensor(), axes_));
   layout.units.verify = !request_.slice;
-  const Source source = part ? part->source(prep_.source().files) : prep_.source();
-  const Plan plan = plan_torch(source, part ? part->selection : selection_, layout);
+  const Source from = part ? part->source(*opened_.files) : source();
+  const Plan plan = plan_torch(from, part ? part->selection : selection_, layout);
   FrameSink frame(plan);
-  run(plan, source, frame);
+  run(plan, from, frame);
   fn(frame.head());
   if (!plan.regions.empty()) pieces(fn);
   fn(frame.tail());
@@ -96,9 +92,7 @@ void Extraction::torch_file(const std::function<void(Bytes)>& fn) {
 
 void Extraction::stream(OutputRequest::Kind form, const std::function<void(Bytes)>& fn) {
   if (form == OutputRequest::Kind::kTorch) return torch_file(fn);
-  if (is_object())
-    fail(ProblemId::usage, {.path = checkpoint(), .tensor = std::string(key()), .object = true}, "an object, which has no elements",
-         "a .pt file, text or JSON for it");
+  if (is_object()) fail_no_elements(checkpoint(), key());
   check();
   if (form == OutputRequest::Kind::kNpy) fn(as_bytes(npy_header(dtype(), shape_)));
   if (form == OutputRequest::Kind::kSafetensors) {
@@ -110,40 +104,27 @@ void Extraction::stream(OutputRequest::Kind form, const std::function<void(Bytes
   each_piece(fn);
 }
 
-// Throws the first difference from a CRC.
-void Extraction::run(const Plan& plan, const Source& source, Sink& sink) {
+void Extraction::run(const Plan& plan, const Source& from, Sink& sink) {
   uint64_t planned = 0;
-  const unsigned workers = prep_.fit(plan, kMiB, planned);
-  Progress progress;
-  const ExecuteReport done =
-      execute(plan, source, sink, {.workers = workers, .fp8_overflow = request_.fp8_overflow}, {progress, world_.stop});
-  for (size_t i = 1; i < done.damage.size(); ++i) world_.events.warn(world_.events.line_of(done.damage[i]));
-  if (!done.damage.empty()) throw Error(done.damage.front());
-}
-
-Extraction::Part Extraction::part_of(const IndexMap& map) {
-  prep_.refuse_opaque_part();
-  Part part{.derived = derive(prep_.source(), {&map, 1}), .selection = {}};
-  part.selection = select_keys(part.derived.catalog, {});
-  part.selection.entries.front().dtype = dtype();
-  return part;
+  const unsigned workers = fit(opened_, plan, kMiB, world_, planned);
+  execute_or_throw(plan, from, sink, {.workers = workers, .fp8_overflow = request_.fp8_overflow}, world_);
 }
 
 std::vector<std::byte> Extraction::read(const IndexMap& map) {
-  const Part part = part_of(map);
-  const Source source = part.source(prep_.source().files);
-  const Plan plan = plan_arrays(source, part.selection, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = false});
+  const DerivedPart part = part_of(map);
+  const Source from = part.source(*opened_.files);
+  const Plan plan = plan_arrays(from, part.selection, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = false});
   std::vector<std::byte> bytes(plan.bytes_to_write);
   uint64_t planned = 0;
-  if (workers_ == 0) workers_ = prep_.fit(plan, kMiB, planned);
+  if (workers_ == 0) workers_ = fit(opened_, plan, kMiB, world_, planned);
   BufferSink sink(bytes);
   Progress progress;
-  execute(plan, source, sink, {.workers = workers_, .fp8_overflow = request_.fp8_overflow}, {progress, world_.stop});
+  execute(plan, from, sink, {.workers = workers_, .fp8_overflow = request_.fp8_overflow}, {progress, world_.stop});
   return bytes;
 }
 
 bool Extraction::is_decoded() {
-  const Plan plan = plan_arrays(prep_.source(), selection_, ArrayForm::kRaw, {.verify = false});
+  const Plan plan = plan_arrays(source(), selection_, ArrayForm::kRaw, {.verify = false});
   return std::ranges::any_of(plan.groups, [](const Group& g) { return g.kind == Group::Kind::kStream; });
 }
 
@@ -155,7 +136,7 @@ void Extraction::each_piece(const std::function<void(Bytes)>& fn) {
 // A piece is a slice: leading dims with one index each, one dim ranged, the rest whole.
 void Extraction::pieces(const std::function<void(Bytes)>& fn) {
   if (volume(shape_) == 0) return;
-  const Catalog& catalog = prep_.catalog();
+  const Catalog& catalog = opened_.catalog();
   // What is compressed is decoded from its front for each piece that it crosses.
   const uint64_t max = is_decoded() ? std::clamp<uint64_t>(request_.read.max_memory / 4, kMiB, kGiB)
                                     : std::clamp<uint64_t>(request_.read.max_memory / 32, kMiB, 16 * kMiB);
@@ -188,7 +169,7 @@ Glance Extraction::glance(uint64_t max) {
   constexpr int64_t kEdge = 3;
   constexpr uint64_t kMax = 4096;  // elements, where there are many dims
   Glance g{.head = shape_, .tail = std::vector<int64_t>(shape_.size(), 0), .is_cut = std::vector<bool>(shape_.size()), .elements = {}};
-  IndexMap map = map_of(prep_.catalog(), entry().tensor(), axes_);
+  IndexMap map = map_of(opened_.catalog(), entry().tensor(), axes_);
   if (volume(shape_) <= max) {
     check();
   } else {

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "app/output.h"
-#include "app/prepare.h"
-#include "app/small_file.h"
+#include "app/stages.h"
 #include "kernels/kernels.h"
 #include "pickle/graph.h"
 
@@ -38,7 +37,7 @@ class Extraction {
   Extraction(ExtractRequest request, World& world);
   bool is_object() const { return entry().is_blob(); }
   std::string_view key() const { return entry().key; }
-  const std::string& checkpoint() const { return prep_.catalog().path; }  // a step of a run
+  const std::string& checkpoint() const { return opened_.catalog().path; }  // a step of a run
   // Writes a text file about it, whole or not at all. Throws output_in_source, and what save_text throws.
   void save(const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options);
 
@@ -64,13 +63,8 @@ class Extraction {
   // byte is passed on.
   void torch_file(const std::function<void(Bytes)>& fn);
   const Entry& entry() const { return selection_.entries.front(); }
-  // As a checkpoint of its own.
-  struct Part {
-    Derived derived;
-    Selection selection;
-    Source source(DataFiles& files) const { return {derived.catalog, derived.resolved, files}; }
-  };
-  Part part_of(const IndexMap& map);
+  Source source() const { return opened_.with(resolved_); }
+  DerivedPart part_of(const IndexMap& map) const { return derive_part(source(), entry().tensor(), map, dtype()); }
   std::vector<std::byte> read(const IndexMap& map);
   void pieces(const std::function<void(Bytes)>& fn);
   void run(const Plan& plan, const Source& source, Sink& sink);
@@ -78,10 +72,11 @@ class Extraction {
 
   const ExtractRequest request_;
   World& world_;
-  Preparation prep_;
+  const Opened opened_;
   Selection selection_;
-  std::vector<SliceAxis> axes_;
+  std::vector<SliceAxis> axes_;  // of a tensor
   std::vector<int64_t> shape_;
+  Resolved resolved_;
   unsigned workers_ = 0;  // 0: unknown so far
   bool is_checked_ = false;
 };

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <limits>
 
-#include "app/memory.h"
-#include "app/open_files.h"
-#include "catalog/data_files.h"
+#include "app/model_config.h"
+#include "app/resources.h"
+#include "app/stages.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "items/idle_parameters.h"
@@ -27,8 +27,9 @@ static std::vector<KeyRef> shown_keys(const Selection& selection) {
 
 void inspect(const InspectRequest& request, World& world, InspectResult& result) {
   const uint64_t cap = take_memory_cap(request.max_memory, world);
-  result.opened = open_source(request.source, world, memory_left(cap));
-  const Catalog& catalog = result.catalog();
+  const Opened opened = open({.source = request.source, .ranks = {}, .max_memory = request.max_memory}, cap, world);
+  result.opened = opened.found;
+  const Catalog& catalog = opened.catalog();
   std::vector<Problem> structure = structure_findings(*result.opened);
   if (request.map.is_given()) {
     SelectOptions select = maps::before_map(request.select);
@@ -43,7 +44,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   const auto add = [&](std::vector<Problem> more) { std::ranges::move(more, std::back_inserter(result.findings)); };
   if (!catalog.single_file) add(inspect_folder(world.store, catalog));
   add(find_unsafe_pickles(catalog));
-  DataFiles files(world.store, catalog, request.source.links(), open_file_shares().inputs);
+  DataFiles& files = *opened.files;
   const Looking looking{
       .workers = reading_workers(0, world, catalog.path), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));

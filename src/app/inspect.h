@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "app/findings.h"
 #include "app/mapped.h"
-#include "app/source.h"
+#include "app/requests.h"
+#include "items/unsafe.h"
 #include "select/select.h"
 
 namespace dcp {

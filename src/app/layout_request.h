@@ -4,20 +4,12 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "app/world.h"
+#include "app/requests.h"
 #include "catalog/catalog.h"
 #include "plan/dcp_layout.h"
 
 namespace dcp {
-
-struct LayoutRequest {
-  uint32_t world_size = 0;  // 0: not given
-  std::string mesh, mesh_dims, like, file;
-  std::vector<std::string> placements;  // GLOB=PLACEMENTS
-  bool operator==(const LayoutRequest&) const = default;
-};
 
 // The checkpoint that a layout file names, if any: a path that is not on the command line.
 std::string checkpoint_of_layout(Store& store, const std::string& file);

@@ -5,7 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "app/digest_units.h"
+#include "app/digests.h"
+#include "app/stages.h"
 #include "base/text.h"
 #include "maps/builtin.h"
 #include "maps/derive.h"

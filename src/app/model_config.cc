@@ -1,7 +1,15 @@
 #include "app/model_config.h"
 
+#include <deque>
+#include <map>
+#include <optional>
+
 #include "base/file_names.h"
+#include "maps/apply_map.h"
 #include "maps/builtin.h"
+#include "maps/config.h"
+#include "maps/published.h"
+#include "select/globs.h"
 
 namespace dcp {
 
@@ -39,6 +47,89 @@ maps::KeepsFloat32 kept_by_family(const std::string& named, const std::vector<st
   } catch (const Error& e) {
     if (!named.empty() || class_of(e.problem().id) != ProblemClass::kInput) throw;
     return {};
+  }
+}
+
+namespace {
+
+std::optional<maps::Config> config_in(const std::string& folder, Store& store) {
+  if (!has_config(folder, store)) return {};
+  try {
+    return open_config(folder + "/config.json", store);
+  } catch (const Error&) {  // another program's
+    return {};
+  }
+}
+
+std::optional<Problem> difference_from(const maps::Config& config, const Catalog& catalog, const Selection& selection) {
+  std::vector<std::string_view> keys;
+  for (const Entry& e : selection.entries) keys.push_back(e.key);
+  const KnownKeys known(std::move(keys));
+  std::vector<maps::MapSource> sources;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) continue;
+    const Tensor& t = catalog.tensors[e.tensor()];
+    const Dims dims = catalog.dims(t);
+    const bool is_plain = t.dtype_known && is_cast_target(t.dtype) && !known.has_below(std::string(e.key));
+    if (is_plain) sources.push_back({.key = e.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
+  }
+  try {
+    maps::check_against(config, sources);
+  } catch (const Error& e) {
+    return e.problem();
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Problem> differences_from_config(const Catalog& catalog, Store& store) {
+  const std::optional<maps::Config> config = config_in(catalog.folder, store);
+  if (!config) return {};
+  std::optional<Problem> found = difference_from(*config, catalog, select_keys(catalog, {}));
+  if (!found && !catalog.traits().tensors_only) {
+    try {
+      found = difference_from(*config, catalog, select_keys(catalog, {.model_only = true}));
+    } catch (const Error&) {  // no model, or several
+    }
+  }
+  if (!found) return {};
+  found->severity = Severity::kDamage;
+  return {std::move(*found)};
+}
+
+WholeShapes shapes_by_config(const Catalog& catalog, const std::vector<std::string>& configs, Store& store) {
+  std::deque<maps::ConfigShapes> known;
+  for (const std::string& path : configs) {
+    const auto facts = store.facts(path);
+    if (!facts || facts->kind != FileKind::kRegular) continue;
+    const maps::Config config = open_config(path, store);
+    known.emplace_back(config);
+    if (config.has("text_config")) known.emplace_back(config.within("text_config"));
+  }
+  WholeShapes shapes;
+  for (const Tensor& t : catalog.tensors)
+    for (const maps::ConfigShapes& config : known) {
+      // The model may be below a root.
+      for (std::string_view name = catalog.key(t); !shapes.contains(catalog.key(t));) {
+        if (auto shape = config.of(name)) shapes.emplace(catalog.key(t), std::move(*shape));
+        const size_t dot = name.find('.');
+        if (dot == name.npos) break;
+        name.remove_prefix(dot + 1);
+      }
+    }
+  return shapes;
+}
+
+void add_shapes(const Catalog& catalog, const SelectOptions& select, const std::vector<Signature>& reference, WholeShapes& shapes) {
+  std::map<std::string_view, const Signature*> by_name;
+  for (const Signature& s : reference) by_name.emplace(s.key, &s);
+  SelectOptions options = select;
+  options.dtypes = {};
+  const Selection selection = select_keys(catalog, options);
+  for (const Entry& e : selection.entries) {
+    const auto found = by_name.find(escaped(e.key));
+    if (!e.is_blob() && found != by_name.end()) shapes.insert_or_assign(std::string(catalog.key(e.ref)), found->second->shape);
   }
 }
 

@@ -1,12 +1,15 @@
-// The config.json of a model, and what its family says beside any map.
+// The config.json of a model: what it says of names, shapes and dtypes beside any map.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "app/world.h"
+#include "catalog/catalog.h"
+#include "inputs/open.h"
 #include "maps/config.h"
 #include "maps/published.h"
+#include "plan/expect.h"
+#include "select/select.h"
 
 namespace dcp {
 
@@ -23,5 +26,15 @@ std::string known_model_type(const maps::Config& config);
 maps::KeepsFloat32 kept_by_family(const maps::Config& config, DType as);
 // By model_config(). A file that nobody named need not be a configuration.
 maps::KeepsFloat32 kept_by_family(const std::string& named, const std::vector<std::string>& folders, DType as, Store& store);
+
+// What transformers would refuse, as damage: the first difference. Nothing without a config.json, or with one that is not a model's. Packed
+// weights have shapes of their own.
+std::vector<Problem> differences_from_config(const Catalog& catalog, Store& store);
+
+// How large the tensors are that ranks have parts of: then it shows which of them each rank has whole. By the keys of the catalog. config.json is
+// that of `configs` which knows the key first; those that are not there are passed over.
+WholeShapes shapes_by_config(const Catalog& catalog, const std::vector<std::string>& configs, Store& store);
+// What a reference has under the final names.
+void add_shapes(const Catalog& catalog, const SelectOptions& select, const std::vector<Signature>& reference, WholeShapes& shapes);
 
 }  // namespace dcp

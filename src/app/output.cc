@@ -5,12 +5,15 @@
 #include <map>
 #include <optional>
 
-#include "app/memory.h"
+#include "app/resources.h"
+#include "base/file_names.h"
 #include "base/limits.h"
 #include "catalog/data_files.h"
+#include "files/file_set.h"
 #include "files/output_free.h"
 #include "format/safetensors.h"
 #include "inputs/safetensors.h"
+#include "maps/config.h"
 #include "plan/assets.h"
 
 namespace dcp {
@@ -106,6 +109,20 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::string& l
   return std::move(index.weight_map);
 }
 
+// Of the source's own kind.
+Plan same_folder(const OutputRequest& request, const UnitOptions& units, const SourceFacts& source, const Selection& selection) {
+  if (source.catalog.traits().written_as == WrittenAs::kHfFolder) {
+    if (request.torch.requested)
+      fail(ProblemId::usage, {.path = request.path, .setting = "for_torch"}, "with an output that is not a DCP folder", "a folder name");
+    LayoutOptions layout{.limits = {}, .units = units, .shards_of_source = true};
+    return plan_safetensors(source, selection, layout);
+  }
+  DcpLayoutOptions layout = layout_of_source(source.catalog);
+  layout.units = units;
+  layout.torch = request.torch;
+  return plan_dcp(source, selection, layout);
+}
+
 }  // namespace
 
 std::optional<OutputRequest::Kind> model_file_kind(const std::string& path) {
@@ -153,59 +170,93 @@ OutputForm form_of(const OutputRequest& request) {
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
 }
 
-OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
-    : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
-  if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.store);
-  if (request.kind != OutputRequest::Kind::kDcp) return;
-  layout_ = requested_layout(request.layout, world.store, memory_left(max_memory));
-  layout_.options.units = units_;
-  layout_.options.torch = request.torch;
+OutputLayout layout_of(const OutputRequest& request, World& world, uint64_t max_memory) {
+  OutputLayout layout{.units = {.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs}, .dcp = {}, .file_of = {}};
+  if (!request.like_index.empty()) layout.file_of = read_index(request.like_index, world.store);
+  if (request.kind != OutputRequest::Kind::kDcp) return layout;
+  layout.dcp = requested_layout(request.layout, world.store, memory_left(max_memory));
+  layout.dcp.options.units = layout.units;
+  layout.dcp.options.torch = request.torch;
+  return layout;
 }
 
-Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published) {
-  if (request_.same_kind) check_same_kind(request_, source.catalog.traits());
-  if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(source, selection, layout_.options);
-  if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(source, selection);
-  return model_file(source, selection, published);
+DcpLayoutOptions layout_of_source(const Catalog& catalog) {
+  return {
+      .limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
 }
 
-Plan OutputLayout::model_file(const SourceFacts& source, const Selection& selection, const PublishedModel& published) {
+Plan plan_output(const OutputRequest& request, const OutputLayout& given, const SourceFacts& source, const Selected& selected,
+                 World& world) {
+  using Form = OutputRequest::Kind;
+  const Selection& selection = selected.selection;
+  if (request.same_kind) check_same_kind(request, source.catalog.traits());
+  if (request.kind == Form::kDcp) return plan_dcp(source, selection, given.dcp.options);
+  if (request.kind == Form::kSameFolder) return same_folder(request, given.units, source, selection);
   LayoutOptions layout;
-  layout.units = units_;
-  layout.weights_only_safe = request_.weights_only_safe;
-  layout.mcore_shapes = request_.mcore_shapes;
-  layout.bare = request_.one_value;
-  using Kind = OutputRequest::Kind;
-  if (request_.one_value && request_.kind != Kind::kTorch && selection.entries.front().is_blob())
-    fail(ProblemId::usage, {.path = source.catalog.path, .tensor = std::string(selection.entries.front().key), .object = true},
-         "an object, which has no elements", "a .pt file, text or JSON for it");
-  if (request_.kind == Kind::kTorch) return plan_torch(source, selection, layout);
-  if (request_.kind == Kind::kNpy || request_.kind == Kind::kRaw)
-    return plan_arrays(source, selection, request_.kind == Kind::kNpy ? ArrayForm::kNpy : ArrayForm::kRaw, units_);
-  if (request_.kind == Kind::kNpz) return plan_npz(source, selection, units_);
-  layout.max_shard_bytes = request_.max_shard_bytes;
-  layout.file_of = file_of_;
-  layout.file_of_path = request_.like_index;
+  layout.units = given.units;
+  layout.weights_only_safe = request.weights_only_safe;
+  layout.mcore_shapes = request.mcore_shapes;
+  layout.bare = request.one_value;
+  if (request.one_value && request.kind != Form::kTorch && selection.entries.front().is_blob())
+    fail_no_elements(source.catalog.path, selection.entries.front().key);
+  if (request.kind == Form::kTorch) return plan_torch(source, selection, layout);
+  if (request.kind == Form::kNpy || request.kind == Form::kRaw)
+    return plan_arrays(source, selection, request.kind == Form::kNpy ? ArrayForm::kNpy : ArrayForm::kRaw, given.units);
+  if (request.kind == Form::kNpz) return plan_npz(source, selection, given.units);
+  layout.max_shard_bytes = request.max_shard_bytes;
+  layout.file_of = given.file_of;
+  layout.file_of_path = request.like_index;
   Plan plan = plan_safetensors(source, selection, layout);
-  if (!request_.assets.empty()) copy_assets({request_.assets, main_dtype(source.catalog, selection), published}, world_, plan);
+  if (!request.assets.empty()) copy_assets({request.assets, main_dtype(source.catalog, selection), selected.published}, world, plan);
   return plan;
 }
 
-Plan OutputLayout::same_folder(const SourceFacts& source, const Selection& selection) {
-  if (source.catalog.traits().written_as == WrittenAs::kHfFolder) {
-    if (request_.torch.requested)
-      fail(ProblemId::usage, {.path = request_.path, .setting = "for_torch"}, "with an output that is not a DCP folder", "a folder name");
-    LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};
-    return plan_safetensors(source, selection, layout);
-  }
-  DcpLayoutOptions layout{.limits = {},
-                          .units = units_,
-                          .world_size = std::max<uint32_t>(ranks_shown(source.catalog), 1),
-                          .mesh = {},
-                          .rules = {},
-                          .source_boxes = true};
-  layout.torch = request_.torch;
-  return plan_dcp(source, selection, layout);
+void fail_no_elements(const std::string& checkpoint, std::string_view key) {
+  fail(ProblemId::usage, {.path = checkpoint, .tensor = std::string(key), .object = true}, "an object, which has no elements",
+       "a .pt file, text or JSON for it");
+}
+
+void refuse_source(const std::string& output, const Catalog& catalog) {
+  using std::filesystem::path, std::filesystem::weakly_canonical;
+  std::error_code ignored;
+  const auto is_within = [](const path& inner, const path& outer) {
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+  };
+  // A link is replaced where it lies, and what it points to stays.
+  const auto place_of = [&](const std::string& name) {
+    const path given = std::filesystem::absolute(without_trailing_slashes(name));
+    return std::filesystem::is_symlink(given, ignored) ? weakly_canonical(given.parent_path(), ignored) / given.filename()
+                                                       : weakly_canonical(given, ignored);
+  };
+  const path out = place_of(output), source = weakly_canonical(catalog.folder, ignored);
+  const auto holds = [&](const std::string& file) {
+    return is_within(weakly_canonical(file, ignored), out) || is_within(place_of(file), out);
+  };
+  bool replaces = !catalog.single_file && (is_within(source, out) || is_within(place_of(catalog.folder), out));
+  for (uint32_t f = 0; f < catalog.files.size() && !replaces; ++f) replaces = catalog.files[f].raw && holds(catalog.file_path(f));
+  const bool is_inside = !catalog.single_file && is_within(out, source);
+  if (!replaces && !is_inside) return;
+  Problem p = make_problem(ProblemId::output_in_source, {.path = output});
+  if (!replaces) p.what = "the output would lie inside the source checkpoint";
+  throw Error(std::move(p));
+}
+
+void save_small_file(World& world, const std::string& path, std::string_view text, const SmallFileOptions& options) {
+  save_text(world, path, [&](const TextOut& out) { out(text); }, options);
+}
+
+void save_text(World& world, const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options) {
+  uint64_t bytes = 0;
+  emit([&](std::string_view text) { bytes += text.size(); });
+  FileSet file(world.io, path, {{"", bytes}}, {.folder = false, .replace = options.replace, .sync = options.sync});
+  for (const std::string& n : file.found()) world.events.info(n);
+  uint64_t at = 0;
+  emit([&](std::string_view text) {
+    file.write(0, at, as_bytes(text));
+    at += text.size();
+  });
+  file.finish();
+  file.commit();
 }
 
 }  // namespace dcp

@@ -1,48 +1,20 @@
-// The output of a use case that writes: a file or folder that holds a whole model, a DCP folder, or the same kind as the source.
+// The output of a use case that writes: what it can hold, how it is laid out, and where it must not be; and small files beside the work.
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "app/layout_request.h"
-#include "app/mapped.h"
+#include "app/requests.h"
+#include "app/stages.h"
 #include "app/world.h"
+#include "base/io.h"
 #include "plan/layout.h"
-#include "select/select.h"
 
 namespace dcp {
-
-struct OutputRequest {
-  enum class Kind : uint8_t {
-    kTorch,        // one torch.save file
-    kSafetensors,  // one file
-    kNpy,          // one tensor, as numpy reads it
-    kNpz,          // tensors, as numpy reads them
-    kRaw,          // one tensor: its elements, row-major and little-endian
-    kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
-    kDcp,          // a DCP folder, laid out as `layout` says
-    kSameFolder,   // a folder of the source's own kind: the same boxes on the same ranks, or the same shards
-  };
-  std::string path;
-  Kind kind = Kind::kTorch;
-  bool same_kind = false;          // must be the source's kind, for a file too; else throws usage
-  bool one_value = false;          // a single key, without a dict around it
-  bool weights_only_safe = false;  // leave out objects that torch.load(weights_only=True) refuses
-  bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
-  bool check_crcs = true;
-  uint64_t max_shard_bytes = 0;
-  std::string like_index;  // shards: an index, or a folder with one, that gives the file of each tensor; "": by size
-  std::string assets;      // folder whose configuration and tokenizer files are copied beside shards; "": none
-  LayoutRequest layout;
-  TorchTarget torch;  // the oldest release that must load a DCP folder
-
-  bool is_folder() const { return kind >= Kind::kShards; }
-};
-
-// The kind of a model file, by the ending of its name in any case: .pt, .pth, .bin or .safetensors; nullopt: another ending.
-std::optional<OutputRequest::Kind> model_file_kind(const std::string& path);
 
 // A model beside its configuration and tokenizer: throws the last of what is missing, the source, the assets or room for the output, and warns of
 // the others. Who met one refusal after another would start anew each time.
@@ -54,30 +26,38 @@ struct Publishing {
 };
 void check_publishable(const Publishing& paths, World& world);
 
-// What the output can hold.
-struct OutputForm {
-  bool blobs = true;  // byte items; otherwise they are ignored
-  BlobUse blob_use = BlobUse::kPickles;
-  bool any_tensor = false;  // tensors of a torch.save file without a strided layout: sparse, on meta, nested
-};
 OutputForm form_of(const OutputRequest& request);
 
-// Lays out the output. Owns what the plan refers to, so it must outlive the plan.
-class OutputLayout {
- public:
-  // Reads what a layout refers to, before the source is opened. `max_memory`: cap of the whole run. Throws usage.
-  OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
-  // `published`: what a map publishes. Throws usage if the source is of another kind, and what the layouts throw.
-  Plan plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published);
-
- private:
-  Plan model_file(const SourceFacts& source, const Selection& selection, const PublishedModel& published);
-  Plan same_folder(const SourceFacts& source, const Selection& selection);
-  const OutputRequest& request_;
-  World& world_;
-  const UnitOptions units_;
-  RequestedLayout layout_;
-  std::vector<std::pair<std::string, std::string>> file_of_;  // of like_index
+// What a layout refers to.
+struct OutputLayout {
+  UnitOptions units;
+  RequestedLayout dcp;                                       // of a DCP folder
+  std::vector<std::pair<std::string, std::string>> file_of;  // of like_index
 };
+// Reads it, before the source is opened. `max_memory`: cap of the whole run. Throws usage.
+OutputLayout layout_of(const OutputRequest& request, World& world, uint64_t max_memory);
+// A DCP folder with the boxes of the source, on the ranks whose files hold them.
+DcpLayoutOptions layout_of_source(const Catalog& catalog);
+// Throws usage if the source is of another kind, and what the layouts throw.
+Plan plan_output(const OutputRequest& request, const OutputLayout& layout, const SourceFacts& source, const Selected& selected,
+                 World& world);
+// Throws usage: an object in a form that can only hold tensors.
+[[noreturn]] void fail_no_elements(const std::string& checkpoint, std::string_view key);
+
+// An output must not replace its source or lie inside it. Throws output_in_source.
+void refuse_source(const std::string& output, const Catalog& catalog);
+
+// --- reports, pages, manifests
+
+struct SmallFileOptions {
+  Replace replace = Replace::kYes;
+  bool sync = true;
+};
+// Written whole or not at all. Throws output_exists, and what writing throws. Removes and notes what an interrupted run left there.
+void save_small_file(World& world, const std::string& path, std::string_view text, const SmallFileOptions& options);
+
+// A text of any size: `emit` passes it on piece by piece. It is called twice, the first time for the size.
+using TextOut = std::function<void(std::string_view)>;
+void save_text(World& world, const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options);
 
 }  // namespace dcp

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <optional>
 
-#include "app/drop_state.h"
+#include "app/edit.h"
 #include "app/kept_steps.h"
-#include "app/memory.h"
+#include "app/resources.h"
 #include "base/file_names.h"
 #include "base/stores.h"
 #include "files/claim.h"

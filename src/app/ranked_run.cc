@@ -67,16 +67,6 @@ void join_ranks(const RankOptions& options, World& world) {
   world.events.verbose(std::to_string(launch.world_size) + " ranks by " + launch.by + ", " + world.ranks->transport);
 }
 
-Resolved resolve_together(World& world, DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                          const ResolveOptions& options) {
-  if (world.ranks) return world.ranks->group.resolve(files, tensors, blobs, options, world.stop);
-  return resolve(files, tensors, blobs, options, world.stop);
-}
-
-ContentOf contents_together(World& world, const Source& source, const Limits& limits) {
-  return world.ranks ? world.ranks->group.gather_contents(source, limits) : contents_of(source.files, source.catalog, limits);
-}
-
 ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,
                                const std::function<ExecuteReport()>& units) {
   const auto reported = [&](const std::function<void()>& part) {

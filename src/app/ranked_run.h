@@ -7,23 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "app/requests.h"
 #include "app/world.h"
 #include "ranks/exchange.h"
-#include "ranks/launcher.h"
 #include "ranks/rank_group.h"
 
 namespace dcp {
-
-struct RankOptions {
-  enum class Transport : uint8_t { kAuto, kFile, kGloo, kNccl };
-  std::optional<Launch> launch;  // nullopt: one process
-  Transport transport = Transport::kAuto;
-  bool all_write = false;  // each rank writes its part of a shared output; else rank 0 writes
-  double timeout_s = 60;
-  std::string program;                      // name and version, which must be the same on all ranks
-  std::string command_line;                 // the same
-  std::vector<std::string> module_folders;  // where libdcpctl_c10d.so is looked for
-};
 
 // Lives until the process ends: threads of LibTorch may still use what is here.
 class RankedRun {
@@ -42,9 +31,6 @@ class RankedRun {
 
 // Sets world.ranks. Without a launch it does nothing and loads no module. Throws module_*, rank_lost, ranks_differ.
 void join_ranks(const RankOptions& options, World& world);
-Resolved resolve_together(World& world, DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                          const ResolveOptions& options);
-ContentOf contents_together(World& world, const Source& source, const Limits& limits);
 // Does the units of this rank and serves those of others at the same time.
 ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,
                                const std::function<ExecuteReport()>& units);

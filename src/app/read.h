@@ -2,15 +2,10 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <vector>
 
-#include "app/source.h"
-#include "catalog/data_files.h"
+#include "app/stages.h"
 #include "files/sink.h"
-#include "items/resolve.h"
-#include "maps/subscript.h"
-#include "select/select.h"
 
 namespace dcp {
 
@@ -27,35 +22,33 @@ class BufferSink final : public Sink {
   MutableBytes to_;
 };
 
-struct ReaderRequest {
+struct CheckpointReaderOptions {
   SourceRequest source;
   uint64_t extra_memory = 0;  // bytes, on top of what the process holds when a call begins
   unsigned threads = 0;       // 0: the default
 };
 
-class Reader {
+class CheckpointReader {
  public:
   // Reads the metadata. Throws what opening throws.
-  Reader(ReaderRequest request, World& world);
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  CheckpointReader(const CheckpointReaderOptions& options, World& world);
 
-  const Catalog& catalog() const { return opened_->catalog; }
+  const Catalog& catalog() const { return opened_.catalog(); }
 
-  struct Part {
+  struct Request {
     TensorId tensor = 0;
     std::optional<std::vector<SliceAxis>> axes;  // nullopt: the whole tensor, with its CRCs checked
     DtypeOptions dtypes;
   };
   // Reads its elements, row-major and little-endian. Callable from any thread. Throws usage for a buffer of another size,
   // cast_opaque, the first CRC that differs, and what resolving and reading throw.
-  void read(const Part& part, MutableBytes to);
+  void read(const Request& request, MutableBytes to);
 
  private:
-  const ReaderRequest request_;
+  uint64_t cap() const { return peak_rss_bytes() + extra_memory_; }
+  const uint64_t extra_memory_;
   World& world_;
-  FrozenCatalog opened_;
-  std::optional<DataFiles> files_;
+  const Opened opened_;
 };
 
 }  // namespace dcp

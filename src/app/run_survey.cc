@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 
-#include "app/memory.h"
+#include "app/resources.h"
 #include "base/file_names.h"
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
@@ -176,17 +175,6 @@ class Surveyor {
   OpenOptions options_;
 };
 
-// The last number in a text: "global_step100", "100\n".
-std::optional<uint64_t> number_in(std::string_view text) {
-  const size_t last = text.find_last_of("0123456789");
-  if (last == std::string_view::npos) return std::nullopt;
-  const size_t before = text.find_last_not_of("0123456789", last);
-  const char* const first = text.data() + (before == std::string_view::npos ? 0 : before + 1);
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(first, text.data() + last + 1, number);
-  return error == std::errc{} ? std::optional(number) : std::nullopt;
-}
-
 // `latest`, `last.ckpt`, `checkpoint-latest`, and not `blast`.
 bool is_latest_name(std::string_view name) {
   for (const std::string_view word : {"latest", "last"}) {
@@ -238,7 +226,7 @@ class PointerReader {
     while (!p.says.empty() && std::isspace(static_cast<unsigned char>(p.says.back()))) p.says.pop_back();
     const std::string name = split_path(without_trailing_slashes(std::filesystem::path(p.says).lexically_normal())).name;
     auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
-    const std::optional<uint64_t> number = number_in(name);
+    const std::optional<uint64_t> number = last_integer(name);
     if (step == survey_.steps.end() && number)
       step =
           std::ranges::find_if(survey_.steps, [&](const StepFacts& s) { return s.number == *number && s.state != StepState::kUnfinished; });

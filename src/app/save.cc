@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "app/memory.h"
+#include "app/resources.h"
 #include "base/members.h"
 #include "base/stores.h"
 #include "catalog/box.h"
@@ -135,9 +135,9 @@ void check_tree(const std::vector<std::vector<Given>>& by_tensor) {
 }
 
 // Which rank writes which box: a function of what all have, the same on every rank.
-class Layout {
+class SaveLayout {
  public:
-  explicit Layout(const std::vector<std::vector<SavedBox>>& ranks) : load_(ranks.size()) {
+  explicit SaveLayout(const std::vector<std::vector<SavedBox>>& ranks) : load_(ranks.size()) {
     for (uint32_t r = 0; r < ranks.size(); ++r)
       for (size_t n = 0; n < ranks[r].size(); ++n) add({&ranks[r][n], r, n});
     check_tree(by_tensor_);
@@ -244,7 +244,7 @@ SaveResult save(const SaveRequest& request, World& world) {
     return as_wire(boxes_of(shards));
   });
   for (const std::string& boxes : all) ranks.push_back(from_wire<std::vector<SavedBox>>(boxes));
-  Layout layout(ranks);
+  SaveLayout layout(ranks);
   if (layout.tensors.empty()) fail(ProblemId::usage, {.path = request.path}, "no tensors", "one or more");
   const DcpFolder folder(std::move(layout.tensors), std::move(layout.chunks), request.world_size);
   const DcpFolder::Payload payload = [&](size_t chunk, const DcpFolder::Emit& emit) {
@@ -275,6 +275,11 @@ SaveResult save(const SaveRequest& request, World& world) {
     return std::string();
   });
   return {.tensor_bytes = folder.tensor_bytes(), .file_bytes = folder.file_bytes(), .nanoseconds = world.io.now_ns() - begin};
+}
+
+SyntheticReport make_synthetic(World& world, const std::string& path, const SyntheticSpec& spec, unsigned threads, Replace replace) {
+  return write_synthetic(world.io, path, spec, {.replace = replace, .sync = false, .workers = threads > 0 ? threads : default_workers()},
+                         world.stop);
 }
 
 }  // namespace dcp

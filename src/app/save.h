@@ -13,6 +13,7 @@
 
 #include "app/memory_shard.h"
 #include "app/world.h"
+#include "exec/synthetic.h"
 
 namespace dcp {
 
@@ -34,5 +35,8 @@ struct SaveResult {
 
 // Throws usage for shards that are not valid boxes of their tensor or do not cover it exactly once, rank_lost, and what FileSet throws.
 SaveResult save(const SaveRequest& request, World& world);
+
+// A made-up sharded checkpoint in the new folder `path`, for measuring; `threads` 0: the default. Throws output_exists, and what writing throws.
+SyntheticReport make_synthetic(World& world, const std::string& path, const SyntheticSpec& spec, unsigned threads, Replace replace);
 
 }  // namespace dcp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "catalog/structure.h"
 #include "exec/execute.h"
@@ -60,53 +61,60 @@ class Collector {
 }  // namespace
 
 void stats(const StatsRequest& request, World& world, StatsResult& result) {
-  Preparation source(request.read, world);
-  const Catalog& opened = source.open().catalog;
-  note_warnings(source.opened(), world);
-  result.checkpoint = opened.path;
-  Selection selection = source.select(request.select, {}, "");
-  result.unmatched = selection.unmatched;
-  std::erase_if(selection.entries, [&](const Entry& e) { return !glob_matches(request.glob, e.key); });
-  Collector found(opened, result);
-  const std::vector<TensorId> wanted = found.list(selection);
-  if (request.slice && !wanted.empty()) source.take_part(*request.slice, wanted.front());
-  source.resolve(wanted, {}, request.slice ? Faults::kThrow : Faults::kCollect, BlobUse::kPickles);
-  for (Problem& p : source.take_findings()) found.blame(std::move(p));
-  for (const TensorId t : wanted)
-    if (is_opaque(source.source(), t)) found.of(opened.key(opened.tensors[t])).has_numbers = false;
-  std::erase_if(selection.entries, [&](const Entry& e) {
+  const Opened opened = open(request.read, begin_reading(request.read, world), world);
+  const Catalog& saved = opened.catalog();
+  note_warnings(*opened.found, world);
+  result.checkpoint = saved.path;
+  Selected selected = select(opened, request.select, {}, world);
+  std::vector<Entry>& entries = selected.selection.entries;
+  result.unmatched = selected.selection.unmatched;
+  std::erase_if(entries, [&](const Entry& e) { return !glob_matches(request.glob, e.key); });
+  Collector found(saved, result);
+  ResolveRequest wanted{.parts = {.tensors = found.list(selected.selection), .blobs = {}}, .faults = Faults::kCollect};
+  const std::vector<TensorId>& tensors = wanted.parts.tensors;
+  std::optional<TensorSlice> part;
+  if (request.slice && !tensors.empty())
+    part = {.tensor = tensors.front(), .axes = request.slice->of(saved.dims(saved.tensors[tensors.front()]))};
+  if (request.slice) wanted.faults = Faults::kThrow;
+  if (part) wanted.part = &*part;
+  Resolved resolved = resolve(opened, wanted, world);
+  for (Problem& p : std::exchange(resolved.findings, {})) found.blame(std::move(p));
+  for (const TensorId t : tensors)
+    if (is_opaque(opened.with(resolved), t)) found.of(saved.key(saved.tensors[t])).has_numbers = false;
+  std::erase_if(entries, [&](const Entry& e) {
     if (e.is_blob()) return true;
-    const KeyStats& k = found.of(opened.key(e.ref));
+    const KeyStats& k = found.of(saved.key(e.ref));
     return !k.has_numbers || k.fault;
   });
-  if (selection.entries.empty()) return;
+  if (entries.empty()) return;
   std::vector<KeyStats*> by_file;
-  for (const Entry& e : selection.entries) by_file.push_back(&found.of(opened.key(e.ref)));
-  if (request.slice) selection = source.make({}, std::move(selection));
+  for (const Entry& e : entries) by_file.push_back(&found.of(saved.key(e.ref)));
+  const Ready ready =
+      part ? make_part(opened, selected, std::move(resolved), *part) : make(opened, selected, std::move(resolved), request.select);
 
-  const Catalog& catalog = source.catalog();
-  const Plan plan = plan_arrays(source.source(), selection, ArrayForm::kRaw, {.verify = !request.slice});
+  const Source source = ready.source();
+  const Plan plan = plan_arrays(source, selected.selection, ArrayForm::kRaw, {.verify = !request.slice});
   std::vector<DType> dtypes;
   for (const KeyStats* k : by_file) dtypes.push_back(k->dtype);
-  StatsSink sink(plan, dtypes, source.source());
+  StatsSink sink(plan, dtypes, source);
   uint64_t planned = 0;
-  const unsigned workers = source.fit(plan, kMiB, planned);
+  const unsigned workers = fit(opened, plan, kMiB, world, planned);
   Progress progress;
   ExecuteReport done;
   {
     const auto display = world.events.show(progress, progress.bytes_read, plan.bytes_to_read);
-    done = execute(plan, source.source(), sink, {.workers = workers, .faults = Faults::kCollect, .supply = &sink}, {progress, world.stop});
+    done = execute(plan, source, sink, {.workers = workers, .faults = Faults::kCollect, .supply = &sink}, {progress, world.stop});
   }
   sink.finish();
   for (size_t f = 0; f < by_file.size(); ++f) {
     by_file[f]->stats = sink.of(static_cast<uint32_t>(f));
     if (request.slice) {
-      const Dims dims = catalog.dims(catalog.tensors[selection.entries[f].tensor()]);
+      const Dims dims = source.catalog.dims(source.catalog.tensors[entries[f].tensor()]);
       by_file[f]->shape.assign(dims.begin(), dims.end());
     }
   }
   for (Problem& p : done.damage) found.blame(std::move(p));
-  result.bytes_read = source.source().resolved.bytes_read + done.bytes_read;
+  result.bytes_read = source.resolved.bytes_read + done.bytes_read;
 }
 
 }  // namespace dcp

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/prepare.h"
+#include "app/stages.h"
 #include "exec/tensor_stats.h"
 
 namespace dcp {

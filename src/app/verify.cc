@@ -5,12 +5,11 @@
 #include <iterator>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
-#include "app/config_beside.h"
-#include "app/digest_units.h"
 #include "app/digests.h"
-#include "app/output_in_source.h"
-#include "app/small_file.h"
+#include "app/model_config.h"
+#include "app/output.h"
 #include "base/stores.h"
 #include "base/text.h"
 #include "catalog/structure.h"
@@ -60,19 +59,14 @@ uint64_t file_bytes(const Catalog& catalog) {
   return bytes;
 }
 
-// Returns what is wrong with them.
-std::vector<Problem> resolve_items(Preparation& source) {
-  if (source.map()) {  // a view of what cannot be read is none
-    source.resolve(source.map()->sources(), {}, Faults::kThrow, BlobUse::kPickles);
-    return source.take_findings();
-  }
-  const Catalog& catalog = source.catalog();
-  std::vector<TensorId> tensors(catalog.tensors.size());
-  std::vector<BlobId> blobs(catalog.blobs.size());
-  std::iota(tensors.begin(), tensors.end(), 0u);
-  std::iota(blobs.begin(), blobs.end(), 0u);
-  source.resolve(tensors, blobs, Faults::kCollect, BlobUse::kPickles);
-  return source.take_findings();
+// All items; with a map, those that it reads: a view of what cannot be read is none.
+ResolveRequest wanted_of(const Catalog& catalog, const std::optional<MapAnswer>& map) {
+  if (map) return {.parts = {.tensors = map->sources(), .blobs = {}}};
+  ResolveRequest wanted{.parts = {std::vector<TensorId>(catalog.tensors.size()), std::vector<BlobId>(catalog.blobs.size())},
+                        .faults = Faults::kCollect};
+  std::iota(wanted.parts.tensors.begin(), wanted.parts.tensors.end(), 0u);
+  std::iota(wanted.parts.blobs.begin(), wanted.parts.blobs.end(), 0u);
+  return wanted;
 }
 
 void sort_findings(std::vector<Problem>& findings) {
@@ -141,7 +135,7 @@ uint64_t VerifyResult::count(Severity severity) const {
 
 void verify(const VerifyRequest& request, World& world, VerifyResult& result, const VerifySteps& steps) {
   const uint64_t begin = world.io.now_ns();
-  Preparation source(request.read, world);
+  const uint64_t memory_cap = begin_reading(request.read, world);
   std::optional<Manifest> expected;
   if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.store);
   if (world.leads() && !request.manifest.empty() && request.manifest != "-") {
@@ -149,28 +143,28 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
     check_output_free(world.io, request.manifest, false, request.replace);
   }
 
-  const OpenedCatalog& opened = source.open();
-  const Catalog& catalog = opened.catalog;
+  const Opened opened = open(request.read, memory_cap, world);
+  const Catalog& catalog = opened.catalog();
   if (!request.manifest.empty() && request.manifest != "-") refuse_source(request.manifest, catalog);
   note_catalog(catalog, result);
-  result.findings = look_around(opened, world.store);
-  VerifyPlanOptions what{.data = request.data, .sample_percent = request.sample_percent};
-  Selection selection;
+  result.findings = look_around(*opened.found, world.store);
   const MapRequest map = map_for(request, world, result.findings);
-  if (request.digests() || map.is_given()) what.digests = &(selection = source.select(request.select, map, ""));
-  steps.selected(selection);
-  add(result.findings, resolve_items(source));
-  add(result.findings, source.compare_copies(Faults::kCollect));
+  const bool selects = request.digests() || map.is_given();
+  Selected selected;
+  if (selects) selected = select(opened, request.select, {.request = map}, world);
+  steps.selected(selected.selection);
+  Resolved resolved = resolve(opened, wanted_of(catalog, selected.map), world);
+  add(result.findings, std::exchange(resolved.findings, {}));
+  add(result.findings, compare_copies(opened, resolved, Faults::kCollect, world));
+  if (selected.map) result.tensors_of_map = selected.map->sources().size();
+  const Ready ready = make(opened, selected, std::move(resolved), request.select);  // what a map makes, and the records that it reads
+  if (selected.map) steps.mapped(*selected.map);
 
-  if (source.map()) {  // what it makes is verified, and the records that it reads are
-    result.tensors_of_map = source.map()->sources().size();
-    selection = source.make(request.select, std::move(selection));
-    steps.mapped(*source.map());
-  }
-
-  VerifyPlan plan = plan_verify(source.source(), what);
+  const Source source = ready.source();
+  const Selection* const digested = selects ? &selected.selection : nullptr;
+  VerifyPlan plan = plan_verify(source, {.data = request.data, .sample_percent = request.sample_percent, .digests = digested, .units = {}});
   add(result.findings, std::move(plan.findings));
-  const unsigned workers = source.fit(plan.plan, kMiB, result.planned_memory);
+  const unsigned workers = fit(opened, plan.plan, kMiB, world, result.planned_memory);
   // The sum of a whole file cannot be joined, and files are dealt by units.
   const bool sum = request.digests() && request.file_digests && !world.ranks;
   if (request.digests() && request.file_digests && world.ranks)
@@ -181,18 +175,17 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   std::vector<FileSum> sums;
   {
     const auto display = world.events.show(progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
-    source.compare_ties(workers);
-    executed = run_digest_units({plan.plan, source.source(), workers}, sink, progress, world);
+    compare_ties(ready, selected, workers, world);
+    executed = run_digest_units({plan.plan, source, workers}, sink, progress, world);
     if (sum)
-      collect(result.findings,
-              [&] { sums = sum_files(source.source().files, request.read.source.links(), workers, {progress, world.stop}); });
+      collect(result.findings, [&] { sums = sum_files(source.files, request.read.source.links(), workers, {progress, world.stop}); });
   }
   if (!world.leads()) return;
-  add(result.findings, find_idle_parameters(source.source().files, catalog, request.read.source.limits()));
-  note_work(source.source(), plan, std::move(executed), result);
+  add(result.findings, find_idle_parameters(source.files, catalog, opened.limits()));
+  note_work(source, plan, std::move(executed), result);
   if (request.digests()) {
-    const Manifest found = manifest_of(source.catalog(), plan, sink, sums);
-    if (expected) note_comparison(compare_with(std::move(*expected), found, plan, source.catalog(), request.subset), result);
+    const Manifest found = manifest_of(source.catalog, plan, sink, sums);
+    if (expected) note_comparison(compare_with(std::move(*expected), found, plan, source.catalog, request.subset), result);
     keep_manifest(request, world, found, result);
   }
   result.unsafe = fold_unsafe(result.findings);

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "app/findings.h"
-#include "app/prepare.h"
-#include "files/sink.h"
+#include "app/stages.h"
 #include "format/manifest.h"
+#include "items/unsafe.h"
 #include "select/select.h"
 
 namespace dcp {

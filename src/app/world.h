@@ -12,10 +12,10 @@
 #include "base/io.h"
 #include "base/problem.h"
 #include "base/workers.h"
-#include "exec/execute.h"
 
 namespace dcp {
 
+struct Progress;  // exec/execute.h
 class RankedRun;
 
 // Shows the progress of some work for as long as it lives.

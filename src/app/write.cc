@@ -1,54 +1,84 @@
 #include "app/write.h"
 
 #include <algorithm>
+#include <set>
 
-#include "app/carry_out.h"
-#include "app/memory.h"
-#include "app/output_in_source.h"
-#include "app/parts.h"
-#include "app/whole_shapes.h"
+#include "app/model_config.h"
+#include "app/ranked_run.h"
+#include "app/resources.h"
+#include "base/text.h"
+#include "catalog/state_dict.h"
 #include "catalog/structure.h"
-#include "files/output_free.h"
+#include "exec/read_back.h"
+#include "files/file_set.h"
+#include "pickle/graph.h"
+#include "ranks/blocks.h"
 
 namespace dcp {
 namespace {
 
-void take_part(Preparation& source, const Subscript& slice, const Selection& selection) {
-  const Entry& e = selection.entries.front();
-  if (e.is_blob())
-    fail(ProblemId::usage, {.path = source.catalog().path, .tensor = std::string(e.key), .object = true}, "a slice of an object",
-         "a tensor");
-  source.take_part(slice, e.tensor());
+// --- what is refused
+
+// Of these byte items, those that hold tensors and are weights in the form of an object (TrainingState::weights_in). One that cannot be read is
+// none.
+std::vector<BlobId> weights_among(const Opened& opened, std::vector<BlobId> blobs, const TrainingState& state, World& world) {
+  const Catalog& catalog = opened.catalog();
+  const auto kind = [&](BlobId b) { return state.weights_in(catalog, b); };
+  std::erase_if(blobs, [&](BlobId b) { return kind(b) == Weights::kNot; });
+  if (blobs.empty()) return {};
+  const Resolved found = resolve(opened, {.parts = {.tensors = {}, .blobs = blobs}, .faults = Faults::kCollect}, world);
+  std::set<ItemId> items;
+  for (const ItemRecord& r : found.records)
+    if (r.is_data) items.insert(r.item);
+  std::vector<BlobId> weights, doubtful;
+  for (const BlobId b : blobs)
+    if (items.contains(found.first_of(catalog.item_of(b)))) (kind(b) == Weights::kAny ? weights : doubtful).push_back(b);
+  if (doubtful.empty()) return weights;
+  // Few hold tensors: their pickles say how.
+  const Resolved read = resolve(opened, {.parts = {.tensors = {}, .blobs = doubtful}}, world);
+  for (const BlobId b : doubtful)
+    if (const auto blob = read.blobs.find(read.first_of(catalog.item_of(b)));
+        blob != read.blobs.end() &&
+        holds_tensors_in_own_way(PickleGraph(blob->second.item.pickle, {.path = catalog.path}, opened.limits()), opened.limits()))
+      weights.push_back(b);
+  return weights;
 }
 
 // Objects with tensors, as a tensor of a class that pickles it in a way of its own, packed parameters of quantized modules, whole modules, are
 // weights: a model without them is not the model, and one in which they keep their dtype is not of the new one. Not all that a state dict without
 // a root holds is a model's.
-void refuse_weights_in_objects(Preparation& source, const TrainingState& state, const std::vector<BlobId>& objects, ProblemId id,
-                               Remedy remedy = Remedy::kOfId) {
-  const Catalog& catalog = source.catalog();
-  const std::vector<BlobId> weights = source.weights_among(objects, state);
-  if (weights.empty()) return;
-  constexpr size_t kNamed = 20;
-  std::string names;
-  for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
-    names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
-  if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
-  Problem p = make_problem(id, {.path = catalog.path}, names);
-  p.remedy = remedy;
-  throw Error(std::move(p));
-}
-
-void refuse_weights_in_objects(Preparation& source, const DtypeOptions& given, const Selection& selection, const OutputForm& form) {
+void refuse_weights_in_objects(const Opened& opened, const DtypeOptions& given, const Selection& selection, const OutputForm& form,
+                               World& world) {
+  const auto refuse = [&](const std::vector<BlobId>& objects, ProblemId id, Remedy remedy) {
+    const std::vector<BlobId> weights = weights_among(opened, objects, selection.state, world);
+    if (weights.empty()) return;
+    const Catalog& catalog = opened.catalog();
+    constexpr size_t kNamed = 20;
+    std::string names;
+    for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
+      names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
+    if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
+    Problem p = make_problem(id, {.path = catalog.path}, names);
+    p.remedy = remedy;
+    throw Error(std::move(p));
+  };
   const DtypeOptions dtypes = meant_rules(given, selection);
   std::vector<BlobId> objects;
   for (const Entry& e : selection.entries)
     if (e.is_blob() && (!form.blobs || is_to_be_cast(dtypes, e.key))) objects.push_back(e.blob());
-  if (form.blobs) refuse_weights_in_objects(source, selection.state, objects, ProblemId::cast_opaque);
-  else  // of another dtype, a .pt does not hold them either
-    refuse_weights_in_objects(source, selection.state, objects, ProblemId::no_dtype_in_output,
-                              dtypes.dtype ? Remedy::kFewerKeys : Remedy::kOfId);
-  refuse_weights_in_objects(source, selection.state, selection.dropped_blobs, ProblemId::weights_left_out);
+  if (form.blobs) refuse(objects, ProblemId::cast_opaque, Remedy::kOfId);
+  else
+    refuse(objects, ProblemId::no_dtype_in_output,
+           dtypes.dtype ? Remedy::kFewerKeys : Remedy::kOfId);  // nor does a .pt of another dtype hold them
+  refuse(selection.dropped_blobs, ProblemId::weights_left_out, Remedy::kOfId);
+}
+
+// The part of the one tensor that is selected.
+TensorSlice part_of(const Catalog& catalog, const Selection& selection, const Subscript& slice) {
+  const Entry& e = selection.entries.front();
+  if (e.is_blob())
+    fail(ProblemId::usage, {.path = catalog.path, .tensor = std::string(e.key), .object = true}, "a slice of an object", "a tensor");
+  return {.tensor = e.tensor(), .axes = slice.of(catalog.dims(catalog.tensors[e.tensor()]))};
 }
 
 // What is expected of the output, what it is to be laid out like, and its configuration show which tensors each rank has whole.
@@ -73,52 +103,191 @@ void weigh_missing_shards(World& world, WriteResult& result) {
   else std::erase_if(result.warnings, tells_unseen_shards);
 }
 
+// --- the second half: the plan is carried out, in this process alone or on several ranks
+
+// What the ranks have between them for one output; with one process, nothing.
+struct Shared {
+  RankedRun& ranks;
+  bool all_write;
+  Blocks blocks;
+  Exchange exchange;
+  Shared(RankedRun& run, const WriteRequest& request, const Plan& plan, const Source& source, unsigned workers)
+      : ranks(run),
+        all_write(request.read.ranks.all_write),
+        blocks(plan, run.session.world_size()),
+        exchange(run.session, run.group.visibility(),
+                 {.plan = plan,
+                  .source = source,
+                  .units = all_write ? deal_by_blocks(plan, source.catalog, blocks, run.session.world_size())
+                                     : deal_to_rank0(plan, run.session.world_size()),
+                  .writers = all_write ? Writers::kAll : Writers::kRank0,
+                  .workers = workers}) {}
+};
+
+class Writing {
+ public:
+  Writing(const WriteRequest& request, World& world, WriteResult& result)
+      : request_(request), world_(world), result_(result), plan_(*result.plan), source_(result.source->source()) {
+    for (const OutputFile& f : plan_.files) specs_.push_back({f.name, f.bytes});
+    if (world.ranks) shared_.emplace(*world.ranks, request, plan_, source_, result.workers);
+  }
+
+  void run() {
+    if (!shared_ || shared_->ranks.group.leads()) return lead();
+    if (shared_->all_write) write_part();
+    else serve();
+  }
+
+ private:
+  bool all_write() const { return shared_ && shared_->all_write; }
+
+  // Does the units of this process, and, where others do units as well, reads for them at the same time.
+  void run_units(Sink& sink, Progress& progress) {
+    const ExecuteOptions options{
+        .workers = result_.workers, .fp8_overflow = request_.fp8_overflow, .supply = shared_ ? &shared_->exchange : nullptr};
+    const auto units = [&] { return execute(plan_, source_, sink, options, {progress, world_.stop}); };
+    result_.executed = all_write() ? execute_together(world_, shared_->exchange, result_.workers, progress, units) : units();
+  }
+
+  void refuse_overflows() {
+    std::optional<Problem> first;
+    for (const TensorLosses& t : result_.executed.losses) {
+      if (t.values.overflowed == 0) continue;
+      Problem p = make_problem(ProblemId::cast_overflow, {.path = request_.read.source.path, .tensor = t.key},
+                               counted(t.values.overflowed, "value") + ", " + from_to(t));
+      if (first) world_.events.warn(world_.events.line_of(p));
+      else first = std::move(p);
+    }
+    if (first) throw Error(std::move(*first));
+  }
+
+  std::vector<RankWork> gather_work(const Progress& progress) {
+    return shared_->ranks.group.gather_work({.bytes_read = shared_->exchange.bytes_read(progress),
+                                             .bytes_sent = shared_->exchange.bytes_sent(),
+                                             .bytes_written = progress.bytes_written,
+                                             .nanoseconds = world_.io.now_ns() - result_.begin_ns,
+                                             .peak_bytes = peak_rss_bytes()},
+                                            shared_->ranks.session.host());
+  }
+
+  // Rank 0 writes, this is another rank: it reads what it sees, in the order of rank 0's workers.
+  void serve() {
+    Progress progress;
+    shared_->exchange.serve(result_.workers, progress, world_.stop);
+    gather_work(progress);
+  }
+
+  // All write, another rank: writes its blocks of the files that rank 0 has made.
+  void write_part() {
+    std::vector<uint64_t> bytes;
+    for (const FileSpec& f : specs_) bytes.push_back(f.bytes);
+    SharedFiles files(world_.io, shared_->ranks.group.broadcast_texts({}), bytes, request_.sync);
+    ClippedSink sink(files, shared_->blocks, shared_->ranks.session.rank());
+    Progress progress;
+    run_units(sink, progress);
+    refuse_damage(result_.executed.damage, world_);
+    sink.finish();
+    gather_work(progress);
+  }
+
+  // One process, or rank 0: makes the output, writes all of it or its part, and commits.
+  void lead() {
+    FileSet output(world_.io, request_.output.path, specs_,
+                   {.folder = plan_.folder, .replace = request_.replace, .sync = request_.sync, .open_files = open_file_shares().outputs});
+    for (const std::string& n : output.found()) world_.events.info(n);
+    for (const std::string& n : output.notes()) world_.events.verbose(n);
+    if (all_write()) shared_->ranks.group.broadcast_texts(output.shared());
+    SummedFiles summed(output, specs_);
+    Sink& whole = request_.verify_after ? static_cast<Sink&>(summed) : output;
+    std::optional<ClippedSink> part;
+    if (all_write()) part.emplace(whole, shared_->blocks, 0);
+    Sink& sink = part ? static_cast<Sink&>(*part) : whole;
+    Progress progress;
+    {
+      const auto display = world_.events.show(progress, progress.bytes_written, plan_.bytes_to_write);
+      run_units(sink, progress);
+    }
+    result_.executed.bytes_read += source_.resolved.bytes_read;
+    refuse_damage(result_.executed.damage, world_);
+    if (request_.strict_cast) refuse_overflows();
+    sink.finish();
+    if (request_.verify_after) summed.read_back(result_.workers, world_.stop);
+    result_.verified_after = request_.verify_after;
+    if (shared_) {
+      shared_->ranks.work = gather_work(progress);
+      shared_->ranks.session.check();
+    }
+    world_.check_stop();  // the last moment at which nothing has appeared
+    sink.commit();
+    result_.nanoseconds = world_.io.now_ns() - result_.begin_ns;
+  }
+
+  const WriteRequest& request_;
+  World& world_;
+  WriteResult& result_;
+  const Plan& plan_;
+  const Source source_;
+  std::vector<FileSpec> specs_;
+  std::optional<Shared> shared_;
+};
+
 }  // namespace
+
+void WriteResult::release() {
+  plan.reset();
+  CastSummary casts = std::move(selected.selection.casts);
+  selected = {};
+  selected.selection.casts = std::move(casts);
+  source.reset();
+}
 
 void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned) {
   result.begin_ns = world.io.now_ns();
   const OutputRequest& output = request.output;
-  result.layout = std::make_unique<OutputLayout>(output, world, request.read.max_memory);
-  result.source = std::make_unique<Preparation>(request.read, world);
-  Preparation& source = *result.source;
+  const OutputLayout layout = layout_of(output, world, request.read.max_memory);
+  const uint64_t memory_cap = begin_reading(request.read, world);
   if (world.leads()) check_output_free(world.io, output.path, output.is_folder(), request.replace);
 
-  const OpenedCatalog& opened =
-      source.open([&](const Catalog& c, WholeShapes& shapes) { add_known_shapes(request, world.store, c, shapes); });
-  const Catalog& catalog = opened.catalog;
-  result.checkpoint = catalog.path;
-  refuse_source(output.path, catalog);
-  for (const Problem& p : opened.findings)
+  const auto known_shapes = [&](const Catalog& c, WholeShapes& shapes) { add_known_shapes(request, world.store, c, shapes); };
+  Opened opened = open(request.read, memory_cap, world, known_shapes);
+  result.checkpoint = opened.catalog().path;
+  refuse_source(output.path, opened.catalog());
+  for (const Problem& p : opened.found->findings)
     if (p.severity <= Severity::kWarning) result.warnings.push_back(p);
-  OutputForm form = form_of(output);
-  SelectOptions select = request.select;
-  select.no_extra_states = !form.blobs;
-  select.dtypes.any_tensor = form.any_tensor;
-  result.selection = source.select(select, request.map, output.assets, form.blobs);
-  name_by_paths(catalog, result.selection);
-  Parts parts = check_selected(opened, result.selection, form);
-  if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = source.map()->objects()};
-  if (source.map() && source.map()->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
-  refuse_weights_in_objects(source, request.select.dtypes, result.selection, form);
-  if (request.slice) take_part(source, *request.slice, result.selection);
-  source.resolve(parts.tensors, parts.blobs, Faults::kThrow, form.blob_use);
-  source.compare_copies(Faults::kThrow);
-  result.selection = source.make(request.select, std::move(result.selection));
 
-  result.plan = result.layout->plan(source.source(), result.selection, source.published());
-  const Plan& plan = *result.plan;
-  source.check_same_plan(plan);
-  check_expected(request.expect, {.source = source.source(), .selection = result.selection, .plan = plan, .holds_objects = form.blobs},
-                 world, result.expectation);
+  OutputForm form = form_of(output);
+  SelectOptions options = request.select;
+  options.no_extra_states = !form.blobs;
+  options.dtypes.any_tensor = form.any_tensor;
+  Selected& selected = result.selected;
+  selected = select(opened, options, {.request = request.map, .assets = output.assets, .has_run = form.blobs}, world);
+  name_by_paths(opened.catalog(), selected.selection);
+  Parts parts = check_selected(*opened.found, selected.selection, form);
+  if (selected.map) parts = {.tensors = selected.map->sources(), .blobs = selected.map->objects()};
+  if (selected.map && selected.map->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
+  refuse_weights_in_objects(opened, request.select.dtypes, selected.selection, form, world);
+  std::optional<TensorSlice> part;
+  if (request.slice) part = part_of(opened.catalog(), selected.selection, *request.slice);
+
+  Resolved resolved = resolve(opened, {.parts = parts, .use = form.blob_use, .part = part ? &*part : nullptr}, world);
+  compare_copies(opened, resolved, Faults::kThrow, world);
+  result.source = part ? make_part(std::move(opened), selected, std::move(resolved), *part)
+                       : make(std::move(opened), selected, std::move(resolved), request.select);
+
+  const Source source = result.source->source();
+  const Plan& plan = result.plan.emplace(plan_output(output, layout, source, selected, world));
+  if (world.ranks) world.ranks->group.check_same_plan(plan);
+  check_expected(request.expect, {.source = source, .selection = selected.selection, .plan = plan, .holds_objects = form.blobs}, world,
+                 result.expectation);
   weigh_missing_shards(world, result);
-  result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
+  result.workers = fit(result.source->opened, plan, request.verify_after ? kPassBytes : kMiB, world, result.planned_memory);
   planned();
   if (request.dry_run) {
     if (world.leads()) check_output_room(world.io, output.path, output.is_folder(), request.replace, plan.bytes_to_write);
     return;
   }
-  source.compare_ties(result.workers);
-  carry_out(request, world, result);
+  compare_ties(*result.source, selected, result.workers, world);
+  Writing(request, world, result).run();
 }
 
 }  // namespace dcp

@@ -2,16 +2,14 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/expect.h"
 #include "app/output.h"
-#include "app/prepare.h"
+#include "app/stages.h"
 #include "files/output_free.h"
-#include "select/select.h"
 
 namespace dcp {
 
@@ -32,10 +30,9 @@ struct WriteRequest {
 
 // Filled as far as it got, whatever happens.
 struct WriteResult {
-  std::unique_ptr<Preparation> source;
-  std::unique_ptr<OutputLayout> layout;
+  std::optional<Ready> source;
+  Selected selected;
   std::string checkpoint;  // the path that was read: a step of a run
-  Selection selection;
   std::optional<Plan> plan;
   std::vector<Problem> warnings;  // about the source, if they concern the output
   Expectation expectation;
@@ -47,6 +44,8 @@ struct WriteResult {
   uint64_t nanoseconds = 0;
 
   const Catalog& catalog() const { return source->catalog(); }
+  // Gives back the memory of the source and of all that views it.
+  void release();
 };
 
 // `planned` is called once the plan is made, before the first byte is written. On several ranks all of them call this; the output is

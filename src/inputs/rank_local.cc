@@ -10,7 +10,7 @@
 #include "catalog/data_files.h"
 #include "format/dcp_metadata.h"
 #include "inputs/dcp.h"
-#include "inputs/open_rest.h"
+#include "inputs/refuse.h"
 
 namespace dcp {
 namespace {

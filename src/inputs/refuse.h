@@ -1,6 +1,9 @@
 // Says what a path holds instead of a checkpoint, and what to do with it.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +37,12 @@ Foreign foreign_file(Bytes head);
 bool is_torch_file(Bytes head);
 // Recognizes a folder by the names of its entries.
 Foreign foreign_folder(const std::vector<std::string>& names);
+
+// --- a checkpoint of several files, one of which cannot be read
+
+// Calls `open` with the names of files that it is to treat as if they were not there. Without OpenOptions::show_rest there are none; with it, a
+// file at which opening fails is added, and becomes damage of what the others are. `count`: files that there are.
+using OpenWithout = std::function<OpenedCatalog(const std::set<std::string>& without)>;
+OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptions& options, const OpenWithout& open);
 
 }  // namespace dcp

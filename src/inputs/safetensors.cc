@@ -9,7 +9,6 @@
 #include "catalog/cover.h"
 #include "inputs/hf_index.h"
 #include "inputs/input.h"
-#include "inputs/open_rest.h"
 #include "inputs/refuse.h"
 #include "inputs/safetensors_files.h"
 

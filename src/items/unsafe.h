@@ -35,4 +35,17 @@ struct Looking {
 std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking,
                                        const StopFlag& stop);
 
+// A pickle that runs something: of a byte item or tensor, of the metadata, or of a torch.save file as a whole (no key).
+struct UnsafePickle {
+  std::string key;
+  bool object = false;
+  std::string path;
+  std::vector<std::string> globals;
+};
+// The pickle_unsafe findings, of which a checkpoint may have thousands; those with the same globals are merged, in order of place.
+std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);
+
+// Being unreadable is not damage: makes such findings errors.
+void part_errors(std::vector<Problem>& findings);
+
 }  // namespace dcp

@@ -40,16 +40,17 @@ std::string names_near(std::string_view name) {
   return all.empty() ? near.found() : all;
 }
 
-[[noreturn]] void none_fits(const AutoQuery& query, const std::string& tried) {
+Problem none_fits(const AutoQuery& query, const std::string& tried) {
   if (tried.empty())
-    fail(ProblemId::map_auto_none, {}, "model_type " + std::string(query.model_type) + ", which has no map", "one of " + names());
+    return make_problem(ProblemId::map_auto_none, {}, "model_type " + std::string(query.model_type) + ", which has no map",
+                        "one of " + names());
   Problem p = make_problem(ProblemId::map_auto_none, {}, tried);
   for (const std::string_view key : query.keys) {
     if (adapter_of(key).empty()) continue;
     p.hint = shortened(key) + " is of " + std::string(adapter_of(key)) + ", " + std::string(kAdapterHint);
     break;
   }
-  throw Error(std::move(p));
+  return p;
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ Auto auto_map(const AutoQuery& query, const Limits& limits) {
     for (const ModelMap& m : found.maps) several += (several.empty() ? "" : ", ") + m.name;
     fail(ProblemId::map_auto_several, {}, several);
   }
-  if (found.maps.empty() && best_right == 0) none_fits(query, tried);
+  if (found.maps.empty() && best_right == 0) found.none = none_fits(query, tried);
   return found;
 }
 

@@ -38,12 +38,13 @@ std::string class_of(std::string_view model_type, const Limits& limits);
 struct Auto {
   std::vector<ModelMap> maps;         // one, or none: the keys are the published ones
   std::optional<ModelMap> published;  // the map of transformers, if all keys are on its right side
+  std::optional<Problem> none;        // map_auto_none: no map has these keys on either side
 };
 // The release that the maps of a dialect were tested against: "transformers 5.24".
 std::string_view tried_against(std::string_view dialect);
 
 // Of the maps of a model_type, the one whose left side has all keys; `may_leave`: if there is none, most keys. If the keys are those of a
-// right side, the result has no map. Throws map_auto_none, map_auto_several and map_config for a configuration without a model_type.
+// right side, the result has no map. Throws map_auto_several, and map_config for a configuration without a model_type.
 struct AutoQuery {
   std::string_view model_type;
   std::string config_path;

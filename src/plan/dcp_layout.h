@@ -13,6 +13,7 @@
 #include "catalog/placements.h"
 #include "plan/layout.h"
 #include "plan/plan.h"
+#include "plan/torch_target.h"
 #include "select/select.h"
 
 namespace dcp {
@@ -20,13 +21,6 @@ namespace dcp {
 struct PlacementRule {
   std::string glob;                   // of final names; * crosses dots; or a dict of them
   std::vector<Placement> placements;  // one per mesh dim
-};
-
-// The oldest torch that is to load the output: class names in the metadata, and how dicts without tensors are flattened (flat_entries.h).
-struct TorchTarget {
-  static constexpr unsigned kDefault = 204, kFlattensPlainDicts = 204;
-  unsigned version = kDefault;  // major * 100 + minor
-  bool requested = false;       // a dtype that it lacks is then an error; else the version rises to one that has it
 };
 
 // Which boxes each rank gets. The first of these that applies to a tensor wins:

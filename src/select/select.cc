@@ -74,8 +74,8 @@ bool strip_text(Selection& s, Entry& e, const std::string& root) {
   return true;
 }
 
-// Throws, listing what exists instead of the first missing component of `root`, and the closest name.
-[[noreturn]] void fail_root(const Catalog& catalog, const std::string& root, const Selection& s) {
+// Lists what exists instead of the first missing component of `root`, and the closest name.
+Problem missing_root(const Catalog& catalog, const std::string& root, const Selection& s) {
   size_t depth = 0;  // leading components of `root` that some path has
   std::set<std::string> names;
   for (const Entry& e : s.entries) {
@@ -104,7 +104,7 @@ bool strip_text(Selection& s, Entry& e, const std::string& root) {
   if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
   Problem p = make_problem(ProblemId::root_missing, {.path = catalog.path}, root, text);
   if (!closest.found().empty()) p.hint = "did you mean '" + closest.found() + "'?";
-  throw Error(std::move(p));
+  return p;
 }
 
 // What trainers call the same.
@@ -131,7 +131,7 @@ std::string_view ending_with(const Catalog& catalog, const std::string& typed) {
   return best;
 }
 
-[[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
+Problem missing_key(const Catalog& catalog, const std::string& key) {
   Closest closest(key), tail(key);
   const auto parts = std::ranges::count(key, '.');
   const auto tail_of = [&](std::string_view other) {  // as many of its last components as were typed
@@ -154,10 +154,16 @@ std::string_view ending_with(const Catalog& catalog, const std::string& typed) {
   if (meant.empty() && below.empty()) meant = near;
   if (!meant.empty()) p.hint = "did you mean '" + meant + "'?";
   else if (!below.empty()) p.hint = "keys are below it, such as '" + below + "'";
-  throw Error(std::move(p));
+  return p;
 }
 
-void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
+void lack(const SelectOptions& options, Problem what, Selection& s) {
+  if (!options.may_lack) throw Error(std::move(what));
+  if (!s.lacks) s.lacks = std::move(what);
+}
+
+void keep_under(const Catalog& catalog, const SelectOptions& options, Selection& s) {
+  const std::string& root = options.root;
   std::vector<Entry> kept;
   for (Entry e : s.entries) {
     const uint32_t n = under_root(s.path(e), root);
@@ -165,7 +171,7 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
     if (n > 0 || (!catalog.has_planner_data && strip_text(s, e, root))) kept.push_back(e);
     else s.dropped_outside_root.add(catalog.key(e.ref));
   }
-  if (kept.empty()) fail_root(catalog, root, s);
+  if (kept.empty()) return lack(options, missing_root(catalog, root, s), s);
   s.root = root;
   s.entries = std::move(kept);
 }
@@ -174,7 +180,8 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
 void keep_by_rules(const Catalog& catalog, const SelectOptions& options, Selection& s) {
   using Kind = KeyRule::Kind;
   for (const KeyRule& r : options.rules)
-    if (r.kind == Kind::kKey && options.unmatched != Unmatched::kTell && !catalog.has_key(r.text)) fail_key(catalog, r.text);
+    if (r.kind == Kind::kKey && options.unmatched != Unmatched::kTell && !catalog.has_key(r.text))
+      lack(options, missing_key(catalog, r.text), s);
   const std::vector<KeyRule> rules = options.rules.empty() ? options.rules : meant_rules(options.rules, keys_of(catalog));
   std::vector<bool> used(rules.size());
   for (const KeyRef ref : catalog.order) {
@@ -365,16 +372,18 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   s.state = find_training_state(catalog);
   keep_by_rules(catalog, options, s);
   // The root first: what a model-only selection strips may be a part of it.
-  if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
+  if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
   if (options.tensors_only) leave_out_objects(s);
   if (options.tensors_only || options.no_extra_states)
     s.dropped_states = std::erase_if(s.entries, [&](const Entry& e) { return is_extra_state(catalog, e); });
   if (s.entries.empty() && !catalog.order.empty())
-    fail(ProblemId::nothing_selected, {.path = catalog.path},
-         s.dropped_non_model.keys == 0 ? ""
-         : options.root.empty()        ? "nothing that is model"
-                                       : "nothing under '" + options.root + "' that is model");
+    lack(options,
+         make_problem(ProblemId::nothing_selected, {.path = catalog.path},
+                      s.dropped_non_model.keys == 0 ? ""
+                      : options.root.empty()        ? "nothing that is model"
+                                                    : "nothing under '" + options.root + "' that is model"),
+         s);
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(catalog, options, s);
   if (s.renamed > 0) refuse_collisions(catalog, s.entries);

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,7 @@ struct SelectOptions {
   std::vector<RenameRule> renames;                // each applied to the result of the one before
   std::map<std::string, std::string> rename_map;  // whole names, after the rules
   DtypeOptions dtypes;
+  bool may_lack = false;  // a key or root that is not there, or a selection of nothing, is told (Selection::lacks), not thrown
 };
 
 // One component of a final path, as a value.
@@ -121,6 +123,7 @@ struct Selection {
   uint64_t flat_parameters = 0;  // keys of FSDP1's _flat_param, which stripping prefixes cannot turn into a model's
   std::string flat_example;
   CastSummary casts;
+  std::optional<Problem> lacks;  // the first of what may_lack allows; without the root all keys are selected
 
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };

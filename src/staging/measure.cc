@@ -11,6 +11,14 @@
 #include "staging/host_memory.h"
 
 namespace dcp {
+
+Spread spread_of(std::vector<uint64_t> values) {
+  std::ranges::sort(values);
+  const auto at = [&](size_t quarter) { return values[(values.size() - 1) * quarter / 4]; };
+  Spread s{.min = values.front(), .median = at(2), .max = values.back()};
+  if (s.median > 0) s.quartiles = static_cast<double>(at(3) - at(1)) / static_cast<double>(s.median);
+  return s;
+}
 namespace {
 
 constexpr std::array<std::string_view, 6> kNames{"pageable",   "pinned-fresh",    "pinned-reused",

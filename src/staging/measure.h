@@ -12,10 +12,26 @@
 #include "base/io.h"
 #include "base/workers.h"
 #include "staging/device.h"
-#include "staging/statistics.h"
 #include "staging/workload.h"
 
 namespace dcp {
+
+// --- numbers of repeated measurements
+
+struct Spread {
+  uint64_t min = 0, median = 0, max = 0;  // nanoseconds
+  // The distance of the quartiles divided by the median.
+  double quartiles = 0;
+};
+
+// There must be at least one value. The median of an even number of values is the lower of the middle two, so that it is a measured value.
+Spread spread_of(std::vector<uint64_t> values);
+
+inline double bytes_per_second(uint64_t bytes, uint64_t ns) {
+  return ns == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(ns);
+}
+
+// --- methods
 
 enum class StagingMethod : uint8_t {
   kPageable,        // ordinary memory, allocated for each save

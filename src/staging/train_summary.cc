@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "staging/statistics.h"
+#include "staging/measure.h"
 #include "staging/train.h"
 
 namespace dcp {

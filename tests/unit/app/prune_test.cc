@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/whole_steps.h"
+#include "app/kept_steps.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "exec/synthetic.h"

@@ -154,7 +154,7 @@ TEST_CASE("elements come from any store: extracted, as statistics, and read into
       return text;
     });
     b.same([&](World& world) {
-      Reader reader({.source = {.path = path}, .extra_memory = kGiB, .threads = 2}, world);
+      CheckpointReader reader({.source = {.path = path}, .extra_memory = kGiB, .threads = 2}, world);
       const Catalog& c = reader.catalog();
       std::string all(volume(c.dims(c.tensors[0])) * sizeof(float), '\0');
       reader.read({.tensor = 0, .axes = {}, .dtypes = {}}, std::as_writable_bytes(std::span(all)));

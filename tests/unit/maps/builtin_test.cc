@@ -280,6 +280,7 @@ TEST_CASE("auto looks for the map of the model_type whose left side has all keys
     std::vector<std::string_view> keys;
     for (const auto& [key, shape] : tensors) keys.push_back(key);
     const Auto found = auto_map({.model_type = type, .config_path = "config.json", .keys = keys, .may_leave = may_leave}, {});
+    if (found.none) throw Error(*found.none);
     return found.maps.empty() ? std::string() : found.maps[0].name;
   };
   const auto list = [](const MadeTensors& tensors) {

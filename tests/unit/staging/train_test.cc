@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-#include "app/synthetic.h"
+#include "app/save.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "catalog/structure.h"

@@ -1,5 +1,6 @@
-#include "app/memory.h"
+#include "app/resources.h"
 
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -10,10 +11,15 @@
 #include "base/limits.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "catalog/data_files.h"
+#include "catalog/placements.h"
 #include "exec/execute.h"
 
 namespace dcp {
 namespace {
+
+constexpr rlim_t kOtherFiles = 48;  // standard streams, locks, folders, and what workers hold past its eviction
+constexpr rlim_t kMinFiles = 16, kMaxFiles = DataFiles::kMax + kMaxRanks + kOtherFiles;
 
 // The machine's memory, or less where a container or a job has less.
 uint64_t machine_bytes() {
@@ -66,6 +72,21 @@ unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, co
   const auto workers = static_cast<unsigned>(std::clamp<uint64_t>(room / each, 1, needs.wanted));
   planned = held + workers * each;
   return workers;
+}
+
+OpenFileShares open_file_shares() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {.inputs = kMinFiles, .outputs = kMinFiles};
+  const rlim_t ours = std::min(limit.rlim_cur, kMaxFiles) - std::min(limit.rlim_cur, kOtherFiles);
+  const rlim_t inputs = std::clamp<rlim_t>(ours / 2, kMinFiles, DataFiles::kMax);
+  return {.inputs = inputs, .outputs = std::max(ours - std::min(ours, inputs), kMinFiles)};
+}
+
+void raise_open_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, kMaxFiles)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kMaxFiles);
+  (void)!setrlimit(RLIMIT_NOFILE, &limit);  // refused: fewer files are open at once
 }
 
 }  // namespace dcp

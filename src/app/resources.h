@@ -1,8 +1,8 @@
-// Divides a cap on memory among metadata, workers, and the heap as a whole.
+// What this process may use: memory, a cap on which is divided among metadata, workers and the heap as a whole; threads; open files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "app/world.h"
@@ -34,5 +34,14 @@ struct WorkerNeeds {
 // The number of workers that fit under the cap beside what is already held; `planned`: the resulting peak, in bytes. Throws memory_cap with
 // the needs of one worker.
 unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, const WorkerNeeds& needs, uint64_t& planned);
+
+// How many files may be open at once, by the process's limit.
+struct OpenFileShares {
+  size_t inputs = 0, outputs = 0;
+};
+OpenFileShares open_file_shares();
+
+// Raises the process's soft limit as far as open_file_shares() has a use for. Left to the program: a host of the library has a limit of its own.
+void raise_open_file_limit();
 
 }  // namespace dcp

@@ -1,0 +1,46 @@
+// Which map makes the requested form of a model, and what it makes: known before anything of the tensors is read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/mapped.h"
+#include "app/requests.h"
+#include "maps/published.h"
+#include "select/select.h"
+
+namespace dcp {
+
+struct MapQuestion {
+  const Catalog& catalog;
+  const Selection& selection;
+  std::string assets;          // a folder that may hold config.json; ""
+  std::optional<DType> dtype;  // that the whole result is cast to
+  bool has_run = false;        // what a run keeps beside its model is wanted too
+  uint64_t memory_bytes = UINT64_MAX;
+  bool may_be_other_class = false;              // of the model: what it has no head for may be missing
+  std::vector<maps::Setting> corrections = {};  // of the configuration
+};
+
+// What the config.json of a published model has to say.
+struct PublishedModel {
+  std::string model_type;
+  std::string architecture;   // the class by which transformers loads it; "": not known, or the names are a trainer's
+  bool is_text_part = false;  // of the model of images that the request's configuration is of
+};
+
+struct AskedMap {
+  std::optional<MapAnswer> answer;  // nullopt: no map is given, or `auto` finds the published names
+  PublishedModel published;
+  maps::KeepsFloat32 keeps;  // of the result's names
+};
+
+// Throws map_*.
+AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& question);
+// The map that fits a model which is written beside its config.json, where none is requested: none for names that are published, of a model_type
+// that no map is for, and for quantized weights. Tensors that no map knows stay under their own names. Throws model_differs if the model is not
+// the one that config.json describes.
+AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion question);
+
+}  // namespace dcp
