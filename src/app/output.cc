@@ -148,6 +148,7 @@ OutputForm form_of(const OutputRequest& request) {
     const bool torch = request.kind == OutputRequest::Kind::kTorch;
     return {.blobs = torch, .any_tensor = torch};
   }
+  if (request.kind == OutputRequest::Kind::kItems) return {.any_tensor = true};
   // What torch before 2.4 takes as one object is put together from several: their pickles are needed.
   const bool flattens = request.torch.version >= TorchTarget::kFlattensPlainDicts;
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
@@ -156,7 +157,7 @@ OutputForm form_of(const OutputRequest& request) {
 OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
     : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
   if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.store);
-  if (request.kind != OutputRequest::Kind::kDcp) return;
+  if (request.kind != OutputRequest::Kind::kDcp && request.kind != OutputRequest::Kind::kItems) return;
   layout_ = requested_layout(request.layout, world.store, memory_left(max_memory));
   layout_.options.units = units_;
   layout_.options.torch = request.torch;
@@ -165,6 +166,11 @@ OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t 
 Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published) {
   if (request_.same_kind) check_same_kind(request_, source.catalog.traits());
   if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(source, selection, layout_.options);
+  if (request_.kind == OutputRequest::Kind::kItems) {
+    ItemFolderPlan folder = plan_item_folder(source, selection, {layout_.options, request_.model_in_safetensors, request_.device_type});
+    items_ = std::move(folder.notes);
+    return std::move(folder.plan);
+  }
   if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(source, selection);
   return model_file(source, selection, published);
 }

@@ -9,6 +9,7 @@
 #include "app/layout_request.h"
 #include "app/mapped.h"
 #include "app/world.h"
+#include "plan/item_folder.h"
 #include "plan/layout.h"
 #include "select/select.h"
 
@@ -23,6 +24,7 @@ struct OutputRequest {
     kRaw,          // one tensor: its elements, row-major and little-endian
     kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
     kDcp,          // a DCP folder, laid out as `layout` says
+    kItems,        // a folder of torch_checkpointing, laid out as `layout` says
     kSameFolder,   // a folder of the source's own kind: the same boxes on the same ranks, or the same shards
   };
   std::string path;
@@ -36,7 +38,9 @@ struct OutputRequest {
   std::string like_index;  // shards: an index, or a folder with one, that gives the file of each tensor; "": by size
   std::string assets;      // folder whose configuration and tokenizer files are copied beside shards; "": none
   LayoutRequest layout;
-  TorchTarget torch;  // the oldest release that must load a DCP folder
+  TorchTarget torch;                  // the oldest release that must load a DCP folder
+  bool model_in_safetensors = false;  // items: of a model
+  std::string device_type = {};       // items: of DTensors; "": they are plain tensors
 
   bool is_folder() const { return kind >= Kind::kShards; }
 };
@@ -69,6 +73,8 @@ class OutputLayout {
   OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
   // `published`: what a map publishes. Throws usage if the source is of another kind, and what the layouts throw.
   Plan plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published);
+  // Of a folder of torch_checkpointing, once it is planned.
+  const std::optional<ItemNotes>& items() const { return items_; }
 
  private:
   Plan model_file(const SourceFacts& source, const Selection& selection, const PublishedModel& published);
@@ -78,6 +84,7 @@ class OutputLayout {
   const UnitOptions units_;
   RequestedLayout layout_;
   std::vector<std::pair<std::string, std::string>> file_of_;  // of like_index
+  std::optional<ItemNotes> items_;
 };
 
 }  // namespace dcp
