@@ -34,7 +34,7 @@ struct Placed {
   }
 };
 
-// What is to be written, with a model whose tensors are top-level keys under `root`. Views the texts of `s`, which must outlive it.
+// What is to be written, by items. Views the texts of `s`, which must outlive it.
 Selection with_items(const Selection& s, const std::string& root, std::string& model_item) {
   Selection out;
   out.entries = s.entries;
@@ -44,19 +44,31 @@ Selection with_items(const Selection& s, const std::string& root, std::string& m
     if (!e.is_blob() && e.count == 1 && s.state.is_model(e.ref)) models.insert(s.state.place_of(e.ref));
   const auto is_its = [&](const Entry& e) { return models.contains(s.state.place_of(e.ref)); };
   const auto is_taken = [&](const Entry& e) { return !is_its(e) && s.path(e).front().name == root; };
-  if (models.empty() || std::ranges::any_of(s.entries, is_taken)) return out;
-  model_item = root;
+  if (std::ranges::any_of(s.entries, is_taken)) models.clear();
+  if (!models.empty()) model_item = root;
   const std::string_view name = out.texts.emplace_back(root);
   for (Entry& e : out.entries) {
-    if (!is_its(e)) continue;
-    const auto first = narrow<uint32_t>(out.parts.size());
-    out.parts.push_back({name});
+    const std::string_view first = s.path(e).front().name;
+    const size_t dot = first.find('.');
+    const bool is_under_root = is_its(e);
+    if (!is_under_root && dot == first.npos) continue;
+    const auto path = narrow<uint32_t>(out.parts.size());
+    out.parts.push_back({is_under_root ? name : first.substr(0, dot)});
     for (const PathPart& p : s.path(e)) out.parts.push_back(p);
-    e.first = first;
+    if (is_under_root) e.key = out.texts.emplace_back(root + "." + std::string(e.key));
+    else out.parts[path + 1].name = first.substr(dot + 1);
+    e.first = path;
     ++e.count;
-    e.key = out.texts.emplace_back(root + "." + std::string(e.key));
   }
   return out;
+}
+
+// Of the package: letters, digits, - and _.
+bool is_item_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  return !name.empty() && std::ranges::all_of(name, fits);
 }
 
 class ItemFolder {
@@ -116,8 +128,8 @@ class ItemFolder {
     bool has_model = false;
     for (Item& item : items_) {
       const auto is_model = [&](size_t e) { return !entries_[e].is_blob() && state_.is_model(entries_[e].ref); };
-      if (item.name.empty() || item.name.find_first_of(std::string_view("/\0", 2)) != item.name.npos)
-        refuse_name(item.entries.front(), "'" + std::string(item.name) + "' as the name of files", "a name without '/'");
+      if (!is_item_name(item.name))
+        refuse_name(item.entries.front(), "'" + std::string(item.name) + "' as the name of an item", "letters, digits, '-' and '_'");
       if (options_.model_in_safetensors && std::ranges::any_of(item.entries, is_model)) has_model = item.is_safetensors = true;
       if (item.is_safetensors) check_safetensors(item);
       OutputItem& out = notes_.items.emplace_back();
@@ -129,7 +141,7 @@ class ItemFolder {
       }
     }
     if (options_.model_in_safetensors && !has_model)
-      fail(ProblemId::usage, {.path = catalog_.path, .setting = "model_form"}, "no item that is a model", "a model");
+      fail(ProblemId::usage, {.path = catalog_.path, .setting = "model_form"}, "with items without a model", "a model");
   }
 
   Place place_of(size_t e) const {

@@ -43,7 +43,8 @@ struct ItemFolderOptions {
   std::string device_type;  // "": plain tensors
 };
 
-// A model whose tensors are top-level keys, as torchtitan's in DCP, becomes the item `model`, unless that is the name of another.
+// A model whose tensors are top-level keys, as torchtitan's in DCP, becomes the item `model`, unless that is the name of another. Of other
+// top-level keys with a dot, what is before it is the item, as in a checkpoint without paths.
 //
 // A tensor that no rule places is split on dim 0 if the source has it in several chunks; if it has none in several chunks, if it is a model's or
 // an optimizer's. All others are whole in each file: a job reads items that it does not reshard as they are. Throws path_conflict, keys_collide,

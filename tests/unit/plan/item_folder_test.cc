@@ -81,6 +81,6 @@ TEST_CASE("parts of a tensor that are not adjacent lie one after the other, by r
     CHECK(columns.find(part) != std::string::npos);
 }
 
-TEST_CASE("an item's name is a file's") {
-  CHECK(error_line([] { Laid({whole("a/b", {2})}, on(1)); }).find("'a/b' as the name of files") != std::string::npos);
+TEST_CASE("an item's name is that of files") {
+  CHECK(error_line([] { Laid({whole("a/b", {2})}, on(1)); }).find("'a/b' as the name of an item") != std::string::npos);
 }
