@@ -2,7 +2,7 @@
 
 #include "commands/writer.h"
 #include "line/commands.h"
-#include "report/dcp_output.h"
+#include "report/item_output.h"
 #include "request/model_file.h"
 
 namespace dcp::cmd {
@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kText = R"(Writes CKPT in another form, which OUT selects:
 
   OUT/                 a DCP folder for --world-size ranks (1 if not given): torch.distributed.checkpoint loads it
+  OUT/                 with --to torch_checkpointing: a checkpoint of that package, a file for each item and rank, and metadata.pkl
   OUT.pt .pth .bin     a torch.save file with the nesting of the state dict; Python objects are kept
   OUT.safetensors      tensors only
   OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
@@ -21,30 +22,29 @@ folder to a DCP folder, reshard offers more layouts.
   dcpctl convert model.pt ckpt
   dcpctl convert model.safetensors ckpt --world-size 8 --add-root model
   dcpctl convert hf-model/ model.pt
+  dcpctl convert step-1000 for-titan --to torch_checkpointing --world-size 8
   dcpctl convert rank-local-ckpt ckpt)";
 
 struct Options {
   WriterFlags writer;
   ModelFileFlags file;
-  DcpFlags dcp;
+  FolderFlags folder;
   uint32_t world_size = 1;
   const Option* world_size_option = nullptr;
 };
 
 OutputRequest output(const Options& o) {
   const std::optional<OutputRequest> file = model_file(o.writer.out, o.file);
-  if (!file)
-    return {.path = o.writer.out, .kind = OutputRequest::Kind::kDcp, .layout = {.world_size = o.world_size}, .torch = o.dcp.target()};
-  refuse_dcp_flags(o.dcp, o.writer.out);
+  if (!file) return o.folder.request(o.writer.out, {.world_size = o.world_size});
+  o.folder.refuse(o.writer.out);
   if (o.world_size_option->count() > 0) fail(ProblemId::usage, {.path = o.writer.out}, "--world-size with a model file", "a folder name");
   return *file;
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
   add_writer_keys(c, context, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
-  o.world_size_option =
-      &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Number of ranks of a DCP folder (default 1)").in("Layout");
-  add_dcp(c, o.dcp);
+  o.world_size_option = &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Number of ranks of a folder (default 1)").in("Layout");
+  add_folder(c, o.folder);
   add_model_file(c, o.file);
   add_writer_writing(c, o.writer);
 }

@@ -3,7 +3,7 @@
 #include "app/layout_request.h"
 #include "commands/writer.h"
 #include "line/commands.h"
-#include "report/dcp_output.h"
+#include "report/item_output.h"
 #include "request/output_name.h"
 
 namespace dcp::cmd {
@@ -41,12 +41,12 @@ The first of these that applies to a tensor decides its boxes: placements, --lik
 struct Options {
   WriterFlags writer;
   LayoutRequest layout;
-  DcpFlags dcp;
+  FolderFlags folder;
 };
 
 OutputRequest output(const Options& o) {
   check_folder_name(o.writer.out);
-  return {.path = o.writer.out, .kind = OutputRequest::Kind::kDcp, .layout = o.layout, .torch = o.dcp.target()};
+  return o.folder.request(o.writer.out, o.layout);
 }
 
 void add_layout(Command& c, LayoutRequest& f) {
@@ -66,9 +66,9 @@ void add_layout(Command& c, LayoutRequest& f) {
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
-  add_writer_keys(c, context, o.writer, "DCP folder to write");
+  add_writer_keys(c, context, o.writer, "Folder to write");
   add_layout(c, o.layout);
-  add_dcp(c, o.dcp);
+  add_folder(c, o.folder);
   add_writer_writing(c, o.writer);
 }
 

@@ -83,7 +83,6 @@ void describe_dcp(Context& context, const DcpNotes& notes) {
   }
   if (notes.kept_as_is.size() > kMaxOdd)
     context.info("and " + grouped(notes.kept_as_is.size() - kMaxOdd) + " more such tensors, which -v and --report list");
-  describe_replicated(context, notes.replicated);
   if (!notes.default_layout.empty())
     context.info("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");
   constexpr size_t kMaxLines = 20;
@@ -94,7 +93,13 @@ void describe_dcp(Context& context, const DcpNotes& notes) {
   }
   if (notes.default_layout.size() > kMaxLines)
     context.info("  and " + grouped(notes.default_layout.size() - kMaxLines) + " more, which -v and --report list");
-  for (const RankBound& group : notes.rank_bound) describe_rank_bound(context, group, notes.world_size);
+  describe_layout(context, notes.replicated, notes.rank_bound, notes.world_size);
+}
+
+void describe_layout(Context& context, const std::vector<KeyNote>& replicated, const std::vector<RankBound>& rank_bound,
+                     uint32_t world_size) {
+  describe_replicated(context, replicated);
+  for (const RankBound& group : rank_bound) describe_rank_bound(context, group, world_size);
 }
 
 void dcp_json(JsonWriter& out, const DcpNotes& notes) {
@@ -103,10 +108,15 @@ void dcp_json(JsonWriter& out, const DcpNotes& notes) {
   notes_json(out, "attributes_left_out", notes.attributes_left_out);
   notes_json(out, "kept_as_is", notes.kept_as_is);
   notes_json(out, "default_layout", notes.default_layout);
-  out.member("idle_placements", notes.unmatched_placements);
-  notes_json(out, "replicated", notes.replicated);
+  layout_json(out, notes.unmatched_placements, notes.replicated, notes.rank_bound);
+}
+
+void layout_json(JsonWriter& out, const std::vector<std::string>& unmatched, const std::vector<KeyNote>& replicated,
+                 const std::vector<RankBound>& rank_bound) {
+  out.member("idle_placements", unmatched);
+  notes_json(out, "replicated", replicated);
   out.key("rank_bound").begin_array();
-  for (const RankBound& group : notes.rank_bound) {
+  for (const RankBound& group : rank_bound) {
     out.begin_object().member("stem", group.stem).member("exclude", group.exclude);
     out.key("ranks").begin_array();
     for (const uint64_t rank : group.ranks) out.value(rank);

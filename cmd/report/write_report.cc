@@ -8,6 +8,7 @@
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"
+#include "report/item_output.h"
 #include "report/selection_report.h"
 #include "request/dtype_flags.h"
 #include "request/expect.h"
@@ -63,9 +64,12 @@ void WriteReport::describe_casts(Context& context) const {
 std::vector<std::string> WriteReport::unmatched() const {
   const Selection& s = result.selected.selection;
   std::vector<std::string> all = unmatched_rules(s);
-  if (result.plan->dcp)
-    for (const std::string& glob : result.plan->dcp->unmatched_placements)
-      all.push_back("--placements '" + escaped(glob) + "' matches no tensor");
+  const Plan& plan = *result.plan;
+  const auto& items = plan.items;
+  for (const std::string& glob : plan.dcp ? plan.dcp->unmatched_placements
+                                 : items  ? items->unmatched_placements
+                                          : std::vector<std::string>())
+    all.push_back("--placements '" + escaped(glob) + "' matches no tensor");
   if (s.casts.requested && s.casts.tensors == 0)
     all.push_back(s.state.models.empty() && s.casts.kept_non_model > 0
                       ? "nothing is cast: no tensor is taken for a model's"
@@ -142,6 +146,7 @@ void WriteReport::describe_plan(Context& context) const {
                  escaped(plan.list_holes.example) + "': an empty dict was there, which dcp.save drops, or its key was left out");
   for (const KeyNote& n : plan.converted) context.info("'" + escaped(n.key) + "' is converted: " + n.text);
   if (plan.dcp) describe_dcp(context, *plan.dcp);
+  if (result.plan->items) describe_items(context, *result.plan->items);
 }
 
 void WriteReport::print_plan(const Context& context) const {
@@ -212,6 +217,7 @@ void WriteReport::plan_json(JsonWriter& out) const {
   out.member("records_without_crc", plan.unchecked_records)
       .member("mcore_shapes", plan.mcore_shapes ? uint64_t{catalog.mcore_shapes.size()} : 0);
   if (plan.dcp) dcp_json(out, *plan.dcp);
+  if (result.plan->items) items_json(out, *result.plan->items);
 }
 
 void WriteReport::json(JsonWriter& out, const Context& context) const {

@@ -15,6 +15,7 @@
 #include "inputs/safetensors.h"
 #include "maps/config.h"
 #include "plan/assets.h"
+#include "plan/item_folder.h"
 
 namespace dcp {
 namespace {
@@ -165,6 +166,7 @@ OutputForm form_of(const OutputRequest& request) {
     const bool torch = request.kind == OutputRequest::Kind::kTorch;
     return {.blobs = torch, .any_tensor = torch};
   }
+  if (request.kind == OutputRequest::Kind::kItems) return {.any_tensor = true};
   // What torch before 2.4 takes as one object is put together from several: their pickles are needed.
   const bool flattens = request.torch.version >= TorchTarget::kFlattensPlainDicts;
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
@@ -173,7 +175,7 @@ OutputForm form_of(const OutputRequest& request) {
 OutputLayout layout_of(const OutputRequest& request, World& world, uint64_t max_memory) {
   OutputLayout layout{.units = {.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs}, .dcp = {}, .file_of = {}};
   if (!request.like_index.empty()) layout.file_of = read_index(request.like_index, world.store);
-  if (request.kind != OutputRequest::Kind::kDcp) return layout;
+  if (request.kind != OutputRequest::Kind::kDcp && request.kind != OutputRequest::Kind::kItems) return layout;
   layout.dcp = requested_layout(request.layout, world.store, memory_left(max_memory));
   layout.dcp.options.units = layout.units;
   layout.dcp.options.torch = request.torch;
@@ -191,6 +193,8 @@ Plan plan_output(const OutputRequest& request, const OutputLayout& given, const 
   const Selection& selection = selected.selection;
   if (request.same_kind) check_same_kind(request, source.catalog.traits());
   if (request.kind == Form::kDcp) return plan_dcp(source, selection, given.dcp.options);
+  if (request.kind == Form::kItems)
+    return plan_item_folder(source, selection, {given.dcp.options, request.model_in_safetensors, request.device_type});
   if (request.kind == Form::kSameFolder) return same_folder(request, given.units, source, selection);
   LayoutOptions layout;
   layout.units = given.units;

@@ -31,7 +31,7 @@ OutputForm form_of(const OutputRequest& request);
 // What a layout refers to.
 struct OutputLayout {
   UnitOptions units;
-  RequestedLayout dcp;                                       // of a DCP folder
+  RequestedLayout dcp;                                       // of a folder for a number of ranks
   std::vector<std::pair<std::string, std::string>> file_of;  // of like_index
 };
 // Reads it, before the source is opened. `max_memory`: cap of the whole run. Throws usage.

@@ -80,6 +80,7 @@ struct OutputRequest {
     kRaw,          // one tensor: its elements, row-major and little-endian
     kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
     kDcp,          // a DCP folder, laid out as `layout` says
+    kItems,        // a folder of torch_checkpointing, laid out as `layout` says
     kSameFolder,   // a folder of the source's own kind: the same boxes on the same ranks, or the same shards
   };
   std::string path;
@@ -93,7 +94,9 @@ struct OutputRequest {
   std::string like_index;  // shards: an index, or a folder with one, that gives the file of each tensor; "": by size
   std::string assets;      // folder whose configuration and tokenizer files are copied beside shards; "": none
   LayoutRequest layout;
-  TorchTarget torch;  // the oldest release that must load a DCP folder
+  TorchTarget torch;                  // the oldest release that must load a DCP folder
+  bool model_in_safetensors = false;  // items: of a model
+  std::string device_type = {};       // items: of DTensors; "": they are plain tensors
 
   bool is_folder() const { return kind >= Kind::kShards; }
 };

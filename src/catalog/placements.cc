@@ -1,6 +1,7 @@
 #include "catalog/placements.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -242,6 +243,21 @@ bool place_rank(const Mesh& mesh, const std::vector<Placement>& placements, Dims
   const auto splits = splits_of(mesh, placements, dims.size());
   if (splits) place(mesh, *splits, dims, rank, boxes);
   return splits.has_value();
+}
+
+HeldBoxes join_boxes(const RankBoxes& boxes, size_t first, size_t last, size_t dims) {
+  std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in what the rank holds
+  for (size_t n = first; n < last; ++n)
+    for (size_t d = 0; d < dims; ++d) runs[d][boxes.box(n, dims).offsets[d]] = boxes.box(n, dims).sizes[d];
+  HeldBoxes held;
+  for (auto& of_dim : runs) {
+    int64_t begin = 0;
+    for (auto& [offset, size] : of_dim) begin += std::exchange(size, begin);
+    held.sizes.push_back(begin);
+  }
+  for (size_t n = first; n < last; ++n)
+    for (size_t d = 0; d < dims; ++d) held.offsets.push_back(runs[d].at(boxes.box(n, dims).offsets[d]));
+  return held;
 }
 
 namespace {

@@ -92,27 +92,41 @@ void RunSums::need_items_complete(const Catalog& catalog) const {
 std::vector<uint32_t> RunSums::archive_crcs(const Catalog& catalog, const OutputFile& file) const {
   std::vector<uint32_t> crcs;
   crcs.reserve(file.payloads.size());
-  std::map<uint64_t, std::string_view> headers;  // that a record has before its elements, by place
-  for (const Literal& l : plan_.literals) headers.emplace(l.file_offset, l.bytes);
+  std::map<uint64_t, std::string_view> heads;  // that records have before their elements, by place
+  const auto need = [&](uint64_t added, uint64_t bytes, std::string_view key) {
+    if (added == bytes) return;
+    fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(key)}, std::to_string(added) + " bytes summed",
+         std::to_string(bytes));
+  };
   for (uint64_t record = 0; record < file.payloads.size(); ++record) {
     const ArchivePayload& p = file.payloads[record];
-    const uint64_t bytes = file.archive->payload_bytes(record);
+    const uint64_t at = file.archive->payload(record), bytes = file.archive->payload_bytes(record);
     switch (p.kind) {
       case ArchivePayload::Kind::kLiteral: crcs.push_back(crc32(as_bytes(plan_.literals[p.index].bytes))); break;
       case ArchivePayload::Kind::kCopy:
-        if (copies_[p.index].added() != bytes)
-          fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key_of_item(plan_.copies[p.index].item))},
-               std::to_string(copies_[p.index].added()) + " bytes summed", std::to_string(bytes));
+        need(copies_[p.index].added(), bytes, catalog.key_of_item(plan_.copies[p.index].item));
         crcs.push_back(copies_[p.index].value(bytes));
         break;
       case ArchivePayload::Kind::kRegion: {
-        const Region& r = plan_.regions[p.index];
-        const uint64_t at = file.archive->payload(record), head = r.file_offset - at;
-        if (regions_[p.index].added() != bytes - head)
-          fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[plan_.tensors[r.tensor].id]))},
-               std::to_string(regions_[p.index].added()) + " bytes summed", std::to_string(bytes - head));
-        const uint32_t of_head = head == 0 ? 0 : crc32_shift(crc32_raw(as_bytes(headers.at(at))), bytes - head);
-        crcs.push_back(regions_[p.index].value(bytes) ^ of_head);
+        const Region& first = plan_.regions[p.index];
+        const uint64_t head = first.file_offset - at;
+        if (head > 0 && heads.empty())
+          for (const Literal& l : plan_.literals)
+            if (l.file == first.file) heads.emplace(l.file_offset, l.bytes);
+        uint32_t raw = head == 0 ? 0 : crc32_shift(crc32_raw(as_bytes(heads.at(at))), bytes - head);
+        uint64_t added = head;
+        const auto add = [&](uint32_t r) {
+          const Region& region = plan_.regions[r];
+          added += regions_[r].added();
+          raw ^= crc32_shift(regions_[r].value(0), at + bytes - region.file_offset - plan_.payload_bytes(region));
+        };
+        const PlanTensor& t = plan_.tensors[first.tensor];
+        if (head + plan_.payload_bytes(first) == bytes) add(p.index);
+        else  // a rank's parts of a tensor, one after the other
+          for (uint32_t r = t.first_region; r < t.first_region + t.region_count; ++r)
+            if (plan_.regions[r].file == first.file) add(r);
+        need(added, bytes, catalog.key(catalog.tensors[t.id]));
+        crcs.push_back(crc32_finish(raw, bytes));
         break;
       }
     }

@@ -25,6 +25,15 @@ std::string path_in(Io& io, Handle folder, const std::string& name) {
        text(left.facts.link, left.facts.kind, left.facts.owner), text(false, kind, owner));
 }
 
+// ITEM_RANK.pt, of torch_checkpointing.
+bool is_item_file(std::string_view name) {
+  constexpr std::string_view kEnding = ".pt";
+  if (!name.ends_with(kEnding)) return false;
+  name.remove_suffix(kEnding.size());
+  const size_t bar = name.find_last_not_of("0123456789");
+  return bar != name.npos && name[bar] == '_' && bar + 1 < name.size();
+}
+
 void remove_folder_of_files(Io& io, const Leftover& left, uint32_t owner, Links links) {
   const std::optional<Handle> handle = io.open_folder(left.folder, left.name);
   if (!handle) fail_foreign(io, left, FileKind::kDirectory, owner);
@@ -84,8 +93,10 @@ ClaimedName::~ClaimedName() {
 }
 
 bool may_be_in_output(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".metadata", ".distcp", ".safetensors", ".safetensors.index.json", kPartial, kLock};
-  return is_asset(name) || std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+  constexpr std::string_view kEndings[] = {".metadata", "metadata.pkl", ".distcp", ".safetensors", ".safetensors.index.json",
+                                           kPartial,    kLock};
+  return is_asset(name) || is_item_file(name) ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 void remove_leftover(Io& io, const Leftover& left, uint32_t owner, Links links) {

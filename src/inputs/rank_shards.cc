@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "catalog/rank_boxes.h"
+
 namespace dcp {
 namespace {
 
@@ -143,22 +145,14 @@ std::optional<LocalShard> read_dtensor(const PickleGraph& graph, const StateDict
 
 void set_boxes(TensorPart& part, const RankBoxes& boxes, size_t first, size_t last) {
   const size_t dims = part.sizes.size();
-  std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in what the rank holds
+  HeldBoxes held = join_boxes(boxes, first, last, dims);
+  part.local_sizes = std::move(held.sizes);
   for (size_t n = first; n < last; ++n) {
     const BoxView box = boxes.box(n, dims);
-    for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
-  }
-  for (size_t d = 0; d < dims; ++d) {
-    int64_t begin = 0;
-    for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
-    part.local_sizes.push_back(begin);
-  }
-  for (size_t n = first; n < last; ++n) {
-    const BoxView box = boxes.box(n, dims);
-    TensorPart::Box b{
-        .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
-    for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
-    part.boxes.push_back(std::move(b));
+    const auto local = held.offsets.begin() + static_cast<std::ptrdiff_t>((n - first) * dims);
+    part.boxes.push_back({.offsets = {box.offsets.begin(), box.offsets.end()},
+                          .sizes = {box.sizes.begin(), box.sizes.end()},
+                          .local_offsets = {local, local + static_cast<std::ptrdiff_t>(dims)}});
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,7 +24,6 @@
 #include "plan/plan.h"
 #include "plan/plan_metadata.h"
 #include "plan/tree.h"
-#include "select/globs.h"
 #include "select/select.h"
 
 namespace dcp {
@@ -159,77 +157,6 @@ uint64_t DcpItems::archive(std::string pickle, std::string byteorder, const std:
   return layout.total_bytes();
 }
 
-// The rules that determine which rank gets which box of a tensor; the first that matches a key counts.
-class PlacementRules {
- public:
-  PlacementRules(const DcpLayoutOptions& options, const std::vector<Entry>& entries)
-      : options_(options), used_(options.rules.size()), fits_(options.rules.size()) {
-    if (options.rules.empty()) return;
-    std::vector<std::string_view> names;
-    for (const Entry& e : entries) names.push_back(e.key);
-    const KnownKeys known(std::move(names));
-    for (const PlacementRule& r : options.rules) meant_.push_back(known.meant(r.glob));
-    for (size_t r = 0; r < meant_.size(); ++r) {
-      if (is_bare(meant_[r])) exact_.try_emplace(meant_[r], r);
-      else globs_.push_back(r);
-    }
-  }
-
-  // Returns false if no rule matches this key.
-  bool place(std::string_view key, Dims dims, RankBoxes& boxes) {
-    const auto exact = exact_.find(key);
-    size_t index = exact == exact_.end() ? options_.rules.size() : exact->second;
-    const auto glob = std::ranges::find_if(globs_, [&](size_t r) { return r >= index || glob_matches(meant_[r], key); });
-    if (glob != globs_.end()) index = std::min(index, *glob);
-    if (index == options_.rules.size()) return false;
-    const PlacementRule& rule = options_.rules[index];
-    used_[index] = true;
-    if (place_ranks(options_.mesh, rule.placements, dims, boxes)) {
-      fits_[index] = true;
-    } else {
-      place_ranks(options_.mesh, fitting(rule.placements, dims.size()), dims, boxes);
-      misfits_[index].push_back({std::string(key), rule.glob});
-    }
-    return true;
-  }
-
-  // Throws placement_no_dim for a glob whose placements fit no tensor. A glob meant for matrices may also match vectors and scalars, but
-  // one that fits nothing is a mistake.
-  void finish(const std::string& path, DcpNotes& notes) {
-    for (size_t r = 0; r < options_.rules.size(); ++r)
-      if (!used_[r]) notes.unmatched_placements.push_back(options_.rules[r].glob);
-    std::string keys, globs;
-    uint64_t count = 0;
-    for (auto& [rule, misfits] : misfits_) {
-      if (fits_[rule]) {
-        std::ranges::move(misfits, std::back_inserter(notes.replicated));
-        continue;
-      }
-      globs += (globs.empty() ? "'" : ", '") + misfits.front().text + "'";
-      for (const KeyNote& n : misfits)
-        if (count++ < 8) keys += (keys.empty() ? "" : ", ") + shortened(n.key);
-    }
-    if (count > 8) keys += " and " + std::to_string(count - 8) + " more";
-    if (count > 0) fail(ProblemId::placement_no_dim, {.path = path}, keys + " for " + globs);
-  }
-
- private:
-  const DcpLayoutOptions& options_;
-  std::vector<std::string> meant_;                      // by rule: the pattern that its glob stands for
-  std::vector<bool> used_, fits_;                       // by rule; fits: some tensor has all dims that it splits
-  std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that lack one
-  std::unordered_map<std::string_view, size_t> exact_;  // a file may have one for each of 10^4 tensors
-  std::vector<size_t> globs_;
-};
-
-// Whether the tensor is anything but one chunk that is all of it. Empty chunks count: FSDP2 leaves one if a parameter has fewer rows than
-// there are ranks.
-bool is_sharded(const SourceFacts& source, const Tensor& t) {
-  const Catalog& catalog = source.catalog;
-  if (source.resolved.views.any()) return source.resolved.views.sharded[static_cast<size_t>(&t - catalog.tensors.data())];
-  return t.chunk_count > 1 || (t.chunk_count == 1 && !std::ranges::equal(catalog.box(t, 0).sizes, catalog.dims(t)));
-}
-
 void add_metadata(Plan& plan, const Catalog& catalog) {
   OutputFile file{.name = ".metadata", .generated = Generated::kDcpMetadata, .archive = {}, .payloads = {}};
   write_plan_metadata(plan, catalog, [&](std::string_view block) { file.bytes += block.size(); });
@@ -251,7 +178,7 @@ class DcpLayout {
         entries_(flat_.entries),
         keys_(plan.keys.emplace(name_keys(source.catalog, selection, flat_))),
         items_(source, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
-        rules_(options, entries_),
+        rules_(options.rules, entries_),
         file_bytes_(options.world_size, 0) {
     source_is_sharded_ = std::ranges::any_of(source.catalog.tensors, [&](const Tensor& t) { return is_sharded(source, t); });
     if (options.like)
@@ -271,7 +198,7 @@ class DcpLayout {
       plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r], .archive = {}, .payloads = {}});
       plan_.bytes_to_write += file_bytes_[r];
     }
-    rules_.finish(catalog_.path, *plan_.dcp);
+    rules_.finish(catalog_.path, plan_.dcp->unmatched_placements, plan_.dcp->replicated);
     add_metadata(plan_, catalog_);
   }
 
@@ -333,9 +260,14 @@ class DcpLayout {
     plan_.tensors.push_back({.id = entries_[e].tensor(), .first_region = narrow<uint32_t>(plan_.regions.size())});
     boxes_.clear();
     if (options_.source_boxes) by_source(t);
-    else if (rules_.place(entries_[e].key, catalog_.dims(t), boxes_)) deal(t);
+    else if (const auto placements = rules_.of(entries_[e].key, t.rank)) by_rule(t, *placements);
     else if (!by_like(e, t)) by_default(t);
     plan_.tensors.back().region_count = narrow<uint32_t>(plan_.regions.size()) - plan_.tensors.back().first_region;
+  }
+
+  void by_rule(const Tensor& t, const std::vector<Placement>& placements) {
+    place_ranks(options_.mesh, placements, catalog_.dims(t), boxes_);
+    deal(t);
   }
 
   bool by_like(size_t e, const Tensor& t) {
@@ -483,6 +415,12 @@ class DcpLayout {
 };
 
 }  // namespace
+
+bool is_sharded(const SourceFacts& source, const Tensor& t) {
+  const Catalog& catalog = source.catalog;
+  if (source.resolved.views.any()) return source.resolved.views.sharded[static_cast<size_t>(&t - catalog.tensors.data())];
+  return t.chunk_count > 1 || (t.chunk_count == 1 && !std::ranges::equal(catalog.box(t, 0).sizes, catalog.dims(t)));
+}
 
 uint32_t ranks_shown(const Catalog& catalog) {
   uint32_t ranks = 0;

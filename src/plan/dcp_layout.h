@@ -12,16 +12,12 @@
 
 #include "catalog/placements.h"
 #include "plan/layout.h"
+#include "plan/placement_rules.h"
 #include "plan/plan.h"
 #include "plan/torch_target.h"
 #include "select/select.h"
 
 namespace dcp {
-
-struct PlacementRule {
-  std::string glob;                   // of final names; * crosses dots; or a dict of them
-  std::vector<Placement> placements;  // one per mesh dim
-};
 
 // Which boxes each rank gets. The first of these that applies to a tensor wins:
 //   rules    the first whose glob matches; a dim that the tensor does not have is not split
@@ -41,6 +37,10 @@ struct DcpLayoutOptions {
 
 // Throws placement_no_dim, like_not_whole, keys_collide, dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
 Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLayoutOptions& options);
+
+// Whether the tensor is anything but one chunk that is all of it. Empty chunks count: FSDP2 leaves one if a parameter has fewer rows than
+// there are ranks.
+bool is_sharded(const SourceFacts& source, const Tensor& t);
 
 // The number of ranks that a checkpoint's file names suggest: the highest plus one; 0: none.
 uint32_t ranks_shown(const Catalog& catalog);

@@ -177,6 +177,28 @@ struct DcpNotes {
 DCP_MEMBERS(DcpNotes, world_size, for_torch, raised_by, containers, attributes_left_out, default_layout, kept_as_is, unmatched_placements,
             replicated, rank_bound);
 
+struct OutputItem {
+  std::string name;
+  bool is_safetensors = false;
+  uint64_t tensors = 0, objects = 0;
+  std::string object;  // the first of them
+  bool operator==(const OutputItem&) const = default;
+};
+DCP_MEMBERS(OutputItem, name, is_safetensors, tensors, objects, object);
+
+// What users of a folder of torch_checkpointing should know about it.
+struct ItemNotes {
+  uint32_t world_size = 0;
+  std::string device_type;                        // of DTensors; "": tensors are plain
+  std::string model_item;                         // that a model at the top level becomes; "": there is none
+  std::vector<OutputItem> items;                  // sorted by name
+  std::vector<std::string> unmatched_placements;  // as DcpNotes has them
+  std::vector<KeyNote> replicated;
+  std::vector<RankBound> rank_bound;
+  bool operator==(const ItemNotes&) const = default;
+};
+DCP_MEMBERS(ItemNotes, world_size, device_type, model_item, items, unmatched_placements, replicated, rank_bound);
+
 // Where an item lies in the output.
 struct Slice {
   uint32_t file = 0;
@@ -266,8 +288,9 @@ struct Plan {
   std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
   uint64_t left_out_blobs = 0;
   ListHoles list_holes;
-  std::optional<DcpNotes> dcp;  // of a DCP folder
-  std::optional<DcpKeys> keys;  // of a DCP folder
+  std::optional<DcpNotes> dcp;     // of a DCP folder
+  std::optional<DcpKeys> keys;     // of a DCP folder
+  std::optional<ItemNotes> items;  // of a folder of torch_checkpointing
 
   BoxView box(const Region& r) const {
     const int64_t* at = numbers.data() + r.box_at;
@@ -284,7 +307,7 @@ struct Plan {
 };
 DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, scattered, groups, checks,
             summed_at, units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements,
-            unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys);
+            unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys, items);
 
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);

@@ -21,6 +21,7 @@ COMMANDS = {
     "a DCP folder": ["reshard", "ckpt", "out", "--world-size", "2"],
     "a DCP folder, cast": ["cast", "ckpt", "out", "--dtype", "bf16"],
     "a file to a DCP folder": ["convert", "model.pt", "out"],
+    "a folder of torch_checkpointing": ["reshard", "ckpt", "out", "--world-size", "2", "--to", "torch_checkpointing"],
     "an empty folder": ["reshard", "ckpt", "empty", "--world-size", "2"],
 }
 # What fails in which way. Calls that only make room for memory or threads are not among them: memory that runs out is another test's.

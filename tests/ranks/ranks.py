@@ -46,7 +46,9 @@ def same(what, tmp, source, world, name, args):
 GATHER = (("m.pt", ["consolidate"]), ("m.safetensors", ["consolidate"]))
 MORE = (("n.pt", ["consolidate", "--gather", "none"]), ("n.safetensors", ["consolidate", "--gather", "none", "--dtype", "float16"]),
         ("folder", ["consolidate", "--gather", "none", "--max-shard-size", "64KiB"]), ("r", ["reshard", "--world-size", "3"]),
-        ("rn", ["reshard", "--world-size", "5", "--gather", "none"]), ("cast", ["cast", "--dtype", "bfloat16", "--gather", "none"]))
+        ("rn", ["reshard", "--world-size", "5", "--gather", "none"]), ("cast", ["cast", "--dtype", "bfloat16", "--gather", "none"]),
+        ("items", ["convert", "--to", "torch_checkpointing", "--world-size", "3"]),
+        ("itemsn", ["reshard", "--to", "torch_checkpointing", "--world-size", "3", "--gather", "none"]))
 
 
 def gather(case, *worlds):
