@@ -30,7 +30,7 @@ std::optional<std::vector<Placement>> PlacementRules::of(std::string_view key, s
   const PlacementRule& rule = rules_[index];
   used_[index] = true;
   std::vector<Placement> placements = fitting(rule.placements, rank);
-  if (placements == rule.placements) fits_[index] = true;
+  if (std::ranges::equal(placements, rule.placements, {}, &Placement::kind, &Placement::kind)) fits_[index] = true;
   else misfits_[index].push_back({std::string(key), rule.glob});
   return placements;
 }

@@ -3,7 +3,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "base/error_line.h"
 #include "catalog/made_blobs.h"
 #include "plan/opened.h"
 
@@ -12,12 +11,12 @@ using namespace dcp::test;
 
 namespace {
 
-MadeTensor whole(const std::string& key, const Ints& dims) {
+MadeTensor item_tensor(const std::string& key, const Ints& dims) {
   return {.key = key, .dtype = DType::float32, .dims = dims, .chunks = {{.offsets = Ints(dims.size(), 0), .sizes = dims}}};
 }
 
-struct Laid {
-  Laid(std::vector<MadeTensor> tensors, const DcpLayoutOptions& where) {
+struct LaidItems {
+  LaidItems(std::vector<MadeTensor> tensors, const DcpLayoutOptions& where) {
     MadeCheckpoint made;
     made.tensors = std::move(tensors);
     made.put(io, "ckpt");
@@ -51,8 +50,8 @@ struct Laid {
   Plan plan;
 };
 
-DcpLayoutOptions on(uint32_t world) { return {.limits = {}, .units = {}, .world_size = world, .mesh = {}, .rules = {}}; }
-DcpLayoutOptions placed(const std::string& sizes, const std::string& placements) {
+DcpLayoutOptions items_on(uint32_t world) { return {.limits = {}, .units = {}, .world_size = world, .mesh = {}, .rules = {}}; }
+DcpLayoutOptions items_placed(const std::string& sizes, const std::string& placements) {
   Mesh mesh = parse_mesh(sizes, "");
   const auto world = static_cast<uint32_t>(mesh.ranks());
   std::vector<PlacementRule> rules{{"*", parse_placements(placements, mesh)}};
@@ -62,24 +61,20 @@ DcpLayoutOptions placed(const std::string& sizes, const std::string& placements)
 }  // namespace
 
 TEST_CASE("every rank has its part of each tensor, an empty one too, and all of what is not split") {
-  const Laid laid({whole("model.w", {4, 2}), whole("model.step", {}), whole("rng", {6})}, on(3));
+  const LaidItems laid({item_tensor("model.w", {4, 2}), item_tensor("model.step", {}), item_tensor("rng_state", {6})}, items_on(3));
   CHECK(laid.regions(0) == "model_0.pt@0: 0,0+2,2 | model_1.pt@0: 2,0+2,2 | model_2.pt@0: 4,0+0,2");
   CHECK(laid.regions(1) == "model_0.pt@0: + | model_1.pt@0: + | model_2.pt@0: +");
-  CHECK(laid.regions(2) == "rng_0.pt@0: 0+6 | rng_1.pt@0: 0+6 | rng_2.pt@0: 0+6");  // a job may read it as it is
+  CHECK(laid.regions(2) == "rng_state_0.pt@0: 0+6 | rng_state_1.pt@0: 0+6 | rng_state_2.pt@0: 0+6");  // a job may read it as it is
   std::string names;
   for (const OutputFile& f : laid.plan.files) names += f.name + " ";
-  CHECK(names == "model_0.pt model_1.pt model_2.pt rng_0.pt rng_1.pt rng_2.pt metadata.pkl ");
+  CHECK(names == "model_0.pt model_1.pt model_2.pt rng_state_0.pt rng_state_1.pt rng_state_2.pt metadata.pkl ");
 }
 
 TEST_CASE("parts of a tensor that are not adjacent lie one after the other, by rows where they are columns") {
-  CHECK(Laid({whole("model.w", {9})}, placed("2x2x2", "strided(0),shard(0),shard(0)")).regions(0) ==
+  CHECK(LaidItems({item_tensor("model.w", {9})}, items_placed("2x2x2", "strided(0),shard(0),shard(0)")).regions(0) ==
         "model_0.pt@0: 0+2 | model_4.pt@0: 2+1 | model_1.pt@0: 3+1 | model_2.pt@0: 4+1 | model_5.pt@0: 5+1 | model_2.pt@1: 6+1 | "
         "model_3.pt@0: 7+1 | model_6.pt@0: 8+1 | model_7.pt@0: 9+0");
-  const std::string columns = Laid({whole("model.w", {2, 9})}, placed("2x2x2", "strided(1),shard(1),shard(1)")).regions(0);
+  const std::string columns = LaidItems({item_tensor("model.w", {2, 9})}, items_placed("2x2x2", "strided(1),shard(1),shard(1)")).regions(0);
   for (const char* part : {"model_2.pt@0: 0,4+1,1", "model_2.pt@1: 0,6+1,1", "model_2.pt@2: 1,4+1,1", "model_2.pt@3: 1,6+1,1"})
     CHECK(columns.find(part) != std::string::npos);
-}
-
-TEST_CASE("an item's name is that of files") {
-  CHECK(error_line([] { Laid({whole("a/b", {2})}, on(1)); }).find("'a/b' as the name of an item") != std::string::npos);
 }
