@@ -129,7 +129,7 @@ std::string bytes_text(const Sum& sum) {
 std::string models_text(const TrainingState& state, const Sum& model) {
   if (model.keys == 0) return "  no model\n";
   std::vector<std::string> roots;
-  for (const ModelRoot& m : state.models) roots.push_back(m.path.empty() ? "(top level)" : m.path);
+  for (const KeyGroup& m : state.models) roots.push_back(m.path.empty() ? "(top level)" : m.path);
   const std::string name = roots.size() > 1 ? counted(roots.size(), "model") + " (" + list_of(roots, 4) + ")" : "model";
   return "  " + name + ": " + counted(model.tensors, "tensor") + ", " + counted(model.elements, "parameter") + ", " + bytes_text(model) +
          "\n";

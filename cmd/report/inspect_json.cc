@@ -62,39 +62,32 @@ void tensor_json(JsonWriter& json, const InspectResult& found, const Entry& e) {
   json.end_array().end_object();
 }
 
-std::string_view why(StateSign sign) {
+std::string_view why(Sign sign) {
   switch (sign) {
-    case StateSign::kParamGroups: return "param_groups";
-    case StateSign::kSlots: return "optimizer_slots";
-    case StateSign::kName: return "name";
-    case StateSign::kBeside:
-    case StateSign::kOpen: break;
+    case Sign::kParamGroups: return "param_groups";
+    case Sign::kSlots: return "optimizer_slots";
+    case Sign::kName: return "name";
+    case Sign::kTensorNames: return "tensor_names";
+    case Sign::kSecond: return "parameters";
+    case Sign::kRest: return "rest";
+    case Sign::kBeside:
+    case Sign::kOpen: break;
   }
   return "beside_model";
 }
-std::string_view why(ModelSign sign) {
-  switch (sign) {
-    case ModelSign::kName: return "name";
-    case ModelSign::kTensorNames: return "tensor_names";
-    case ModelSign::kSecond: return "parameters";
-    case ModelSign::kRest: break;
-  }
-  return "rest";
-}
 
-template <class Group>
-void sums_json(JsonWriter& json, const Group& g) {
+void sums_json(JsonWriter& json, const KeyGroup& g) {
   json.member("keys", g.keys).member("tensors", g.tensors).member("tensor_bytes", g.tensor_bytes).end_object();
 }
 
 void state_json(JsonWriter& json, const TrainingState& state) {
   json.key("models").begin_array();
-  for (const ModelRoot& m : state.models) {
+  for (const KeyGroup& m : state.models) {
     json.begin_object().member("root", m.path).member("why", why(m.sign));
     sums_json(json, m);
   }
   json.end_array().key("training_state").begin_array();
-  for (const StateGroup& g : state.groups) {
+  for (const KeyGroup& g : state.groups) {
     json.begin_object().member("path", g.path).member("why", why(g.sign));
     sums_json(json, g);
   }

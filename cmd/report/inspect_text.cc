@@ -170,18 +170,18 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   std::vector<std::string> parts;
   if (state.models.size() > 1) parts.push_back("several models");
   for (const auto& [title, sign] :
-       {std::pair("model by name: ", ModelSign::kName), std::pair("model by its tensors' names: ", ModelSign::kTensorNames),
-        std::pair("model by parameters beside another: ", ModelSign::kSecond), std::pair("model by what is left: ", ModelSign::kRest)}) {
+       {std::pair("model by name: ", Sign::kName), std::pair("model by its tensors' names: ", Sign::kTensorNames),
+        std::pair("model by parameters beside another: ", Sign::kSecond), std::pair("model by what is left: ", Sign::kRest)}) {
     std::vector<std::string> roots;
-    for (const ModelRoot& m : state.models)
+    for (const KeyGroup& m : state.models)
       if (m.sign == sign && (!m.path.empty() || state.models.size() > 1 || state.keys > 0)) roots.push_back(root_text(m.path));
     if (!roots.empty()) parts.push_back(title + list_of(roots));
   }
-  for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)),
-                                     std::pair("state by name: ", std::pair(StateSign::kName, StateSign::kName)),
-                                     std::pair("beside the model: ", std::pair(StateSign::kBeside, StateSign::kBeside))}) {
+  for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(Sign::kParamGroups, Sign::kSlots)),
+                                     std::pair("state by name: ", std::pair(Sign::kName, Sign::kName)),
+                                     std::pair("beside the model: ", std::pair(Sign::kBeside, Sign::kBeside))}) {
     std::vector<std::string> groups;
-    for (const StateGroup& g : state.groups)
+    for (const KeyGroup& g : state.groups)
       if (g.sign == signs.first || g.sign == signs.second) groups.push_back(g.path);
     if (!groups.empty()) parts.push_back(title + list_of(groups));
   }

@@ -48,7 +48,7 @@ class Reader {
 
  private:
   void add_model(const Entry& e) {
-    const ModelRoot& root = selection_.state.model_of(e.ref);
+    const KeyGroup& root = selection_.state.model_of(e.ref);
     if (root_ != nullptr && root_->path != root.path) fail_several(catalog_, {root_->path, root.path});
     root_ = &root;
     out_.root = root.path;
@@ -121,7 +121,7 @@ class Reader {
 
   const Catalog& catalog_;
   const Selection& selection_;
-  const ModelRoot* root_ = nullptr;
+  const KeyGroup* root_ = nullptr;
   std::unordered_map<std::string, uint32_t> by_key_;
   std::map<Slot, uint32_t> slots_;
   std::map<std::pair<std::string, std::string>, size_t> groups_;

@@ -216,7 +216,7 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
     for (auto m = models.rbegin(); m != models.rend(); ++m) paths.push_back(s.state.models[static_cast<size_t>(~*m)].path);
     fail_several(catalog, paths);
   }
-  const ModelRoot& model = s.state.models[static_cast<size_t>(~*models.begin())];
+  const KeyGroup& model = s.state.models[static_cast<size_t>(~*models.begin())];
   if (model.components == 0) return;
   for (Entry& e : s.entries) {
     const uint32_t stripped = stripped_from(catalog, e);

@@ -45,8 +45,8 @@ inline Lines told(const Lines& lines, bool planner_data = true) {
   static constexpr const char* kSigns[] = {"param_groups", "slots", "name", "beside"};
   const TrainingState s = find_training_state(catalog_of(lines, planner_data));
   Lines out;
-  for (const ModelRoot& m : s.models) out.push_back("model: " + m.path);
-  for (const StateGroup& g : s.groups) out.push_back(g.path + ": " + kSigns[static_cast<size_t>(g.sign)]);
+  for (const KeyGroup& m : s.models) out.push_back("model: " + m.path);
+  for (const KeyGroup& g : s.groups) out.push_back(g.path + ": " + kSigns[static_cast<size_t>(g.sign)]);
   return out;
 }
 inline Lines flat(const Lines& lines) { return told(lines, false); }

@@ -96,7 +96,7 @@ TEST_CASE("rule 3: the model") {
   CHECK(told({}).empty());
   const TrainingState s = find_training_state(catalog_of({"model/w", "policy/0.weight", "head/weight"}));
   REQUIRE(s.models.size() == 3);
-  CHECK((s.models[0].sign == ModelSign::kSecond && s.models[1].sign == ModelSign::kName && s.models[2].sign == ModelSign::kTensorNames));
+  CHECK((s.models[0].sign == Sign::kSecond && s.models[1].sign == Sign::kName && s.models[2].sign == Sign::kTensorNames));
 }
 
 TEST_CASE("rule 4: several models, and one in pieces") {
@@ -108,6 +108,7 @@ TEST_CASE("rule 4: several models, and one in pieces") {
   CHECK(told({"G/0.weight", "D/0.weight", "noise"}) == Lines{"model: D", "model: G", "noise: beside"});
   CHECK(told({"params/a/bias", "ema/a/bias", "ema/b/bias"}) == Lines{"model: ema", "model: params"});
   CHECK(told({"a/model/w", "b/model/w"}) == Lines{"model: a.model", "model: b.model"});
+  CHECK(told({"D/0.weight", "/G/0.weight"}) == Lines{"model: .G", "model: D"});  // as --root takes it
   CHECK(told({"nets/#0/0.weight", "nets/#1/0.weight"}) == Lines{"model: nets.0", "model: nets.1"});
   // The stages of a pipeline have no key in common, and some that differ in numbers.
   CHECK(told({"model_parts/#0/0.weight", "model_parts/#1/1.weight"}) == Lines{"model: model_parts"});
