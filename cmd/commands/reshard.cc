@@ -10,7 +10,7 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"text(Rewrites CKPT for N ranks, one file per rank, without starting any. Tensors that are sharded in CKPT are split on dim 0 as FSDP2
+    R"text(Rewrites CKPT for N ranks, or for as many as it has, one file per rank, without starting any. Tensors that are sharded in CKPT are split on dim 0 as FSDP2
 does; those stored whole beside them (buffers, replicated tensors) stay whole; if nothing in CKPT is sharded, all tensors are split. Python
 objects are copied as they are.
 

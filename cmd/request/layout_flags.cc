@@ -6,7 +6,8 @@ namespace dcp::cmd {
 
 void add_layout(Command& c, LayoutRequest& f) {
   const std::string group = "Layout";
-  c.number("--world-size", f.world_size, {1u, static_cast<uint32_t>(kMaxRanks)}, "N", "Ranks to write for").in(group);
+  c.number("--world-size", f.world_size, {1u, static_cast<uint32_t>(kMaxRanks)}, "N", "Ranks to write for (default: as many as CKPT has)")
+      .in(group);
   c.option("--mesh", f.mesh, "SIZES", "Device mesh of the ranks, such as 2x4, for --placements").in(group);
   c.option("--mesh-dims", f.mesh_dims, "NAMES", "Names of its dims, such as dp,tp").in(group);
   c.option("--placements", f.placements, "GLOB=PLACEMENTS",

@@ -192,7 +192,7 @@ class Comparison {
     const bool is_object = key.kind == DiffKey::Kind::kObject;
     if (is_object && !other.holds_objects()) return reported.not_held.push_back(key.key);
     if (is_object && key.may_be_gone && other.drops_empty()) return reported.gone.push_back(key.key);
-    KeyDifference d{.kind = kind, .key = key.key, .a = {}, .b = {}};
+    KeyDifference d{.kind = kind, .key = key.key, .a = {}, .b = {}, .is_state = key.is_state};
     (kind == Kind::kOnlyA ? d.a : d.b) = held(side, key);
     result_.differences.push_back(std::move(d));
   }
@@ -201,6 +201,7 @@ class Comparison {
     const auto differ = [&](Kind kind) { result_.differences.push_back({.kind = kind, .key = a.key, .a = held(a_, a), .b = held(b_, b)}); };
     const bool object_a = a.kind == DiffKey::Kind::kObject, object_b = b.kind == DiffKey::Kind::kObject;
     ++(object_a && object_b ? result_.objects : result_.tensors);
+    result_.state_of_both += a.is_state;
     if (object_a != object_b) return differ(Kind::kKind);
     if (object_a) return a.digest == b.digest ? void() : differ(Kind::kObject);
     const Catalog &in_a = a_.of(a.kind).catalog, &in_b = b_.of(b.kind).catalog;
@@ -311,6 +312,11 @@ class Comparison {
 };
 
 }  // namespace
+
+bool DiffResult::model_equal() const {
+  return tensors > 0 && state_of_both == 0 && !equal() &&
+         std::ranges::all_of(differences, [](const KeyDifference& d) { return d.kind == KeyDifference::Kind::kOnlyA && d.is_state; });
+}
 
 uint64_t DiffResult::count(KeyDifference::Kind kind) const {
   return static_cast<uint64_t>(std::ranges::count(differences, kind, &KeyDifference::kind));

@@ -189,10 +189,15 @@ void DiffSide::add_objects(ItemId item, const std::vector<const Entry*>& entries
       if (!l.known) l.known = known_of(object, digester, l.leaf, key);
       DiffKey& k = keys.emplace_back(*l.known);
       k.key = key;
+      k.is_state = is_state(*e);
       const bool in_list = l.rest.empty() ? !path.empty() && path.back().position >= 0 : l.in_list;
       k.may_be_gone = k.kind == DiffKey::Kind::kObject && (l.leaf.empty_mapping || (in_list && l.leaf.value.kind == dcp::Kind::kNil));
     }
   }
+}
+
+bool DiffSide::is_state(const Entry& e) const {
+  return !is_mapped() && !selection_.state.models.empty() && !selection_.state.is_model(e.ref);
 }
 
 DiffKey DiffSide::known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key) {
@@ -206,8 +211,10 @@ std::vector<DiffKey> DiffSide::keys() {
   keys.reserve(selection_.entries.size());
   std::map<ItemId, std::vector<const Entry*>> objects;
   for (const Entry& e : selection_.entries) {
-    if (!e.is_blob()) add_tensor(e, keys);
-    else objects[prepared_.source().resolved.first_of(prepared_.catalog().item_of(e.blob()))].push_back(&e);
+    if (!e.is_blob()) {
+      add_tensor(e, keys);
+      keys.back().is_state = is_state(e);
+    } else objects[prepared_.source().resolved.first_of(prepared_.catalog().item_of(e.blob()))].push_back(&e);
   }
   for (const auto& [item, entries] : objects) add_objects(item, entries, keys);
   inner_->end();

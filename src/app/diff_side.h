@@ -25,6 +25,7 @@ struct DiffKey {
   TensorId tensor = 0;       // of the catalog, or of the tensors inside objects
   ObjectDigest digest{};     // of an object
   std::string text{};        // the object as a short text
+  bool is_state = false;     // what a trainer keeps beside the model
   bool may_be_gone = false;  // an empty dict, or None in a list, which a DCP folder does not store
 };
 
@@ -65,6 +66,7 @@ class DiffSide {
   }
 
  private:
+  bool is_state(const Entry& entry) const;
   void add_tensor(const Entry& entry, std::vector<DiffKey>& keys);
   void add_objects(ItemId item, const std::vector<const Entry*>& entries, std::vector<DiffKey>& keys);
   DiffKey known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key);

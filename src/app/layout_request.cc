@@ -112,6 +112,15 @@ std::string checkpoint_of_layout(Store& store, const std::string& file) {
   }
 }
 
+uint32_t world_size_of(const LayoutRequest& request, const Catalog& source) {
+  if (request.file.empty() && source.traits().has_metadata)
+    if (const uint32_t ranks = ranks_shown(source)) return ranks;
+  Problem p = make_problem(ProblemId::usage, {.path = request.file});
+  if (!request.file.empty()) p.what = "neither world_size, mesh nor like";
+  p.remedy = Remedy::kWorldSize;
+  throw Error(std::move(p));
+}
+
 RequestedLayout requested_layout(const LayoutRequest& given, Store& store, uint64_t memory_bytes) {
   const LayoutRequest request = given.file.empty() ? given : read_layout(store, given.file);
   RequestedLayout requested;
@@ -127,12 +136,6 @@ RequestedLayout requested_layout(const LayoutRequest& given, Store& store, uint6
         std::make_unique<const Catalog>(read_checkpoint(store, request.like, {.limits = {.memory_bytes = memory_bytes}}).catalog);
     requested.options.like = requested.like.get();
     if (requested.options.world_size == 0) requested.options.world_size = std::max<uint32_t>(ranks_shown(*requested.like), 1);
-  }
-  if (requested.options.world_size == 0) {
-    Problem p = make_problem(ProblemId::usage, {.path = request.file});
-    if (!request.file.empty()) p.what = "neither world_size, mesh nor like";
-    p.remedy = Remedy::kWorldSize;
-    throw Error(std::move(p));
   }
   return requested;
 }

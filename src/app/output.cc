@@ -7,6 +7,7 @@
 
 #include "app/memory.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "catalog/data_files.h"
 #include "files/output_free.h"
 #include "format/safetensors.h"
@@ -164,7 +165,13 @@ OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t 
 
 Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published) {
   if (request_.same_kind) check_same_kind(request_, source.catalog.traits());
-  if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(source, selection, layout_.options);
+  if (request_.kind == OutputRequest::Kind::kDcp) {
+    if (uint32_t& ranks = layout_.options.world_size; ranks == 0) {
+      ranks = world_size_of(request_.layout, source.catalog);
+      world_.events.info("for " + counted(ranks, "rank") + ", as in the source");
+    }
+    return plan_dcp(source, selection, layout_.options);
+  }
   if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(source, selection);
   return model_file(source, selection, published);
 }
