@@ -175,6 +175,14 @@ void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport 
   result.findings.push_back(std::move(p));
 }
 
+// What they come to.
+void note_findings(const VerifyRequest& request, const Catalog& catalog, VerifyResult& result) {
+  if (!request.digests()) result.left_out_findings = drop_left_out(result.findings, catalog, request.select);
+  result.harm = harm_of(result.findings, catalog);
+  result.unsafe = fold_unsafe(result.findings);
+  sort_findings(result.findings);
+}
+
 void note_comparison(ManifestComparison compared, VerifyResult& result) {
   add(result.findings, std::move(compared.findings));
   result.compared_keys = compared.keys;
@@ -252,10 +260,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
     if (expected) note_comparison(compare_with(std::move(*expected), found, plan, source.catalog(), request.subset), result);
     keep_manifest(request, world, found, result);
   }
-  if (!request.digests()) result.left_out_findings = drop_left_out(result.findings, catalog, request.select);
-  result.harm = harm_of(result.findings, catalog);
-  result.unsafe = fold_unsafe(result.findings);
-  sort_findings(result.findings);
+  note_findings(request, catalog, result);
   result.nanoseconds = world.io.now_ns() - begin;
 }
 
