@@ -53,6 +53,8 @@ std::vector<HeldMost> held_most(const std::vector<std::pair<const Entry*, std::m
     rows.push_back(std::move(sum));
   }
   std::ranges::stable_sort(rows, std::greater<>(), &HeldMost::beyond_mean);
+  constexpr uint64_t kSmall = 20;  // times less than the first: it explains nothing
+  std::erase_if(rows, [least = rows.empty() ? 0 : rows.front().beyond_mean / kSmall](const HeldMost& h) { return h.beyond_mean < least; });
   if (rows.size() > kShown) rows.resize(kShown);
   return rows;
 }
