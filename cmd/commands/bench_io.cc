@@ -107,7 +107,7 @@ void add_bench_io(Command& c, Context& context) {
   c.option("--dtype", o.dtype, "DTYPE", "Element type (default float32)").offers(Offer::kDtypes);
   c.number("--seed", o.seed, {uint64_t{0}, ~uint64_t{0}}, "N", "Seed of the values (default 1)");
   c.number("-j,--threads", o.threads, {1u, 1024u}, "N", "Worker threads");
-  c.flag("--force", o.force, "Replace OUT");
+  c.flag("--force", o.force, "Replace OUT").also({"--overwrite"});
   add_common(c, context.common, true);
   c.run = [options, &context] { return run_reported(context, {.output = options->out}, [&] { return run(*options, context); }); };
 }

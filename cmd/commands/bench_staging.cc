@@ -60,7 +60,7 @@ void add_flags(Command& c, StagingOptions& o) {
   c.flag("--no-numa", w.no_numa, "Let the kernel place the buffers on machines with several NUMA nodes").in(how);
   add_save(c, o.save);
   c.option("--html", o.html, "FILE", "Write a page with the curves to FILE").writes().in("Output");
-  c.flag("--force", o.force, "Replace the file of --html").in("Output");
+  c.flag("--force", o.force, "Replace the file of --html").also({"--overwrite"}).in("Output");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "line/commands.h"
 #include "report/dcp_output.h"
 #include "request/model_file.h"
+#include "request/output_name.h"
 
 namespace dcp::cmd {
 namespace {
@@ -28,6 +29,7 @@ struct Options {
 OutputRequest output(const Options& o) {
   if (!o.writer.dtypes.options().any()) fail(ProblemId::usage, {.path = o.writer.out}, "neither --dtype nor --dtype-rule", "one of them");
   std::optional<OutputRequest> file = model_file(o.writer.out, o.file);
+  if (!file || file->kind == OutputRequest::Kind::kNpz) check_folder_name(o.writer.out);
   if (file) refuse_dcp_flags(o.dcp, o.writer.out);
   OutputRequest request =
       file ? std::move(*file) : OutputRequest{.path = o.writer.out, .kind = OutputRequest::Kind::kSameFolder, .torch = o.dcp.target()};

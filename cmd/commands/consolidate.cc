@@ -13,6 +13,7 @@ constexpr const char* kText = R"(Writes what torch would load from CKPT as one f
 
   OUT.pt .pth .bin     a torch.save file with the nesting of the trainer's state dict; Python objects are kept
   OUT.safetensors      tensors only
+  OUT.npz              tensors only, for numpy; bfloat16 and float8 as unsigned integers, unless --dtype float32 converts them
   OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
   OUT/                 with --assets BASE: a model for transformers and vLLM, in shards of 5 GB; BASE is a folder with its configuration
                        and tokenizer. Only the model is written, under the published names: --model-only and --map auto are implied
@@ -40,11 +41,11 @@ OutputRequest output(const Options& o, Context& context) {
   if (auto file = model_file(o.writer.out, o.file)) return *file;
   const std::string ending = std::filesystem::path(o.writer.out).extension();
   fail(ProblemId::usage, {.path = o.writer.out}, ending.empty() ? "no ending" : "'" + ending + "'",
-       "OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR");
+       "OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR");
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
-  add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size or --assets");
+  add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, .npz, or a folder with --max-shard-size or --assets");
   add_model_file(c, o.file);
   c.find("--assets")->help += ", and --model-only without --root";
   add_writer_writing(c, o.writer);

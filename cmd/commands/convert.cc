@@ -4,6 +4,7 @@
 #include "line/commands.h"
 #include "report/item_output.h"
 #include "request/model_file.h"
+#include "request/output_name.h"
 
 namespace dcp::cmd {
 namespace {
@@ -14,6 +15,7 @@ constexpr const char* kText = R"(Writes CKPT in another form, which OUT selects:
   OUT/                 with --to torch_checkpointing: a checkpoint of that package, a file for each item and rank, and metadata.pkl
   OUT.pt .pth .bin     a torch.save file with the nesting of the state dict; Python objects are kept
   OUT.safetensors      tensors only
+  OUT.npz              tensors only, for numpy
   OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
 
 A state dict in a .pt file is flattened as dcp.save does, and its nesting is recorded: format_utils dcp_to_torch restores it. From a DCP
@@ -35,6 +37,7 @@ struct Options {
 
 OutputRequest output(const Options& o) {
   const std::optional<OutputRequest> file = model_file(o.writer.out, o.file);
+  if (!file) check_folder_name(o.writer.out);
   if (!file) return o.folder.request(o.writer.out, {.world_size = o.world_size});
   o.folder.refuse(o.writer.out);
   if (o.world_size_option->count() > 0) fail(ProblemId::usage, {.path = o.writer.out}, "--world-size with a model file", "a folder name");
@@ -42,7 +45,7 @@ OutputRequest output(const Options& o) {
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
-  add_writer_keys(c, context, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
+  add_writer_keys(c, context, o.writer, "Output: a folder, .pt, .pth, .bin, .safetensors or .npz");
   o.world_size_option = &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Number of ranks of a folder (default 1)").in("Layout");
   add_folder(c, o.folder);
   add_model_file(c, o.file);

@@ -1,6 +1,7 @@
 // dcpctl diff: whether two checkpoints are equal.
 #include "app/diff.h"
 
+#include "base/file_names.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/option_values.h"
@@ -33,7 +34,8 @@ Objects are compared as values, whatever pickled them: 3 and 3.0 differ. An obje
 newer torch saves of it. Objects that the other format cannot hold are named and do not count.
 
 Options that select keys and names apply to both sides: --root to a side that has it, --rename to both or to the side where it makes keys
-match. --map converts each side with a trainer's names to the published form of the model; rules that match none of a side's names apply to
+match. --map converts each side with a trainer's names to the published form of the model, and compares the models alone unless options say
+which keys; the config.json of either side is that of both if the other has none. Rules that match none of a side's names apply to
 the published names.
 
   dcpctl diff step-1000 all.pt
@@ -50,6 +52,18 @@ struct Options {
   unsigned threads = 0;
 };
 
+// Where only one of the two has a config.json beside it, it is that of both: they are to be the same model.
+std::string config_of_one(const Options& o, const Context& context) {
+  const auto found = [&](const std::string& path) {
+    const auto facts = context.store.facts(path);
+    const std::string folder = facts && facts->kind == FileKind::kDirectory ? path : folder_around(path);
+    const std::string config = folder + "/config.json";
+    return context.store.facts(config) ? config : "";
+  };
+  const std::string a = o.a.step.empty() ? found(o.a.path) : "", b = o.step_b.empty() ? found(o.b) : "";
+  return a.empty() ? b : b.empty() ? a : "";
+}
+
 DiffRequest request_of(const Options& o, const Context& context) {
   DiffRequest request{
       .a = {.source = o.a.request(), .ranks = {}, .max_memory = reading_cap(o.max_memory), .threads = o.threads},
@@ -61,6 +75,7 @@ DiffRequest request_of(const Options& o, const Context& context) {
       .raw = o.raw,
       .keys_only = o.keys_only};
   if (!o.compare_as.empty()) request.compare_as = parse_dtype(o.compare_as);
+  if (request.map.is_given() && request.map.config.empty()) request.map.config = config_of_one(o, context);
   request.b = request.a;
   request.b.source.path = o.b;
   request.b.source.step = o.step_b;
@@ -110,6 +125,7 @@ void add_diff(Command& c, Context& context) {
   c.option("--atol", o.atol, "NUMBER", "Plus this absolute amount (default: 0)").in(how);
   c.flag("--equal-nan", o.equal_nan, "Any two NaNs are equal").in(how);
   c.option("--compare-as", o.compare_as, "DTYPE", "Convert floating-point tensors of both sides to DTYPE first")
+      .also({"--dtype"})
       .offers(Offer::kDtypes)
       .in(how);
   c.flag("--raw", o.raw, "Convert quantized tensors, too: packed weights, and float8 that has a scale").needs("--compare-as").in(how);
@@ -122,6 +138,11 @@ void add_diff(Command& c, Context& context) {
   add_strict(c, o.keys);
   add_map(c, o.map);
   c.find("--config")->needs("--map");
+  // A map is of a model; what else to compare is said.
+  c.before_rights = [&o, &c] {
+    const bool is_told = !o.keys.rules.empty() || !o.keys.select.root.empty() || c.find("--unmapped")->count() > 0;
+    o.keys.select.model_only |= !o.map.map.empty() && o.map.map != "none" && !is_told;
+  };
   add_common(c, context.common, true);
   c.find("-v")->help = "Each key in a row of its own, and more details on stderr";
   c.pages = true;

@@ -98,7 +98,7 @@ void add_edit(Command& c, Context& context) {
       .excludes("--in-place")
       .in(writing);
   c.flag("--dry-run", o.dry_run, "Print what would be written; create nothing").in(writing);
-  c.flag("--force", o.force, "Replace OUT when the new one is complete").excludes("--in-place").in(writing);
+  c.flag("--force", o.force, "Replace OUT when the new one is complete").also({"--overwrite"}).excludes("--in-place").in(writing);
   add_threads(c, o.threads, writing);
   c.option("--max-memory", o.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk").in(writing);

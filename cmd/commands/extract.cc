@@ -1,6 +1,7 @@
 // dcpctl extract: one tensor or object of a checkpoint, as a file, as text, or on standard output.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "line/commands.h"
 #include "line/text_file.h"
@@ -15,8 +16,11 @@ constexpr const char* kDetails =
 numpy prints it, a large one with only the ends of its dims, an object as Python prints it; nothing in it is executed. Of a KEY that is a
 dict, such as optimizer.param_groups, or a glob, all keys below it or that match it are printed, with their values.
 
+Several keys are printed in the same way: a word behind KEY is OUT only if it ends like a file of these formats, or is a path.
+
 OUT (or -o) is a file, whose ending selects the format: .npy, .pt (torch.load returns the tensor or object itself), .safetensors, .json,
-.txt, or .raw, the elements alone, row-major and little-endian. A .npz, .safetensors or .pt file holds several tensors, of a dict or a glob.
+.txt, or .raw, the elements alone, row-major and little-endian. A .npz, .safetensors or .pt file holds several tensors, of a dict or a glob;
+--model-only takes the model's alone.
 numpy has no bfloat16 and no float8: .npy and .npz files hold their bits as unsigned integers, unless --dtype float32 converts them.
 
 --slice accepts what numpy and torch accept between brackets: integers, START:STOP:STEP and '...', with commas between dims. Only the bytes
@@ -26,6 +30,7 @@ refused.
   dcpctl extract step-1000 model.norm.weight
   dcpctl extract step-1000 model.norm.weight --slice ':4'
   dcpctl extract step-1000 model.norm.weight --stats
+  dcpctl extract step-1000 model.norm.weight --head 4
   dcpctl extract step-1000 train_state
   dcpctl extract step-1000 model.norm.weight norm.npy --dtype float32
   dcpctl extract step-1000 'model.layers.0.*' layer0.npz --dtype float32
@@ -35,6 +40,15 @@ constexpr std::pair<const char*, ExtractForm> kEndings[] = {
     {".npy", ExtractForm::kNpy},   {".npz", ExtractForm::kNpz},   {".pt", ExtractForm::kTorch},
     {".pth", ExtractForm::kTorch}, {".bin", ExtractForm::kTorch}, {".raw", ExtractForm::kRaw},
     {".txt", ExtractForm::kText},  {".json", ExtractForm::kJson}, {".safetensors", ExtractForm::kSafetensors}};
+
+// What the name of a file says. nullopt: nothing.
+std::optional<ExtractForm> form_named(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension();
+  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const auto known = std::ranges::find(kEndings, ending, [](const auto& e) { return std::string_view(e.first); });
+  return known == std::end(kEndings) ? std::nullopt : std::optional(known->second);
+}
+
 ExtractForm form_of(const ExtractOptions& o, const Context& context) {
   if (o.form != ExtractForm::kDefault) {
     if (o.out.empty() && !o.is_text())
@@ -42,12 +56,25 @@ ExtractForm form_of(const ExtractOptions& o, const Context& context) {
     return o.form;
   }
   if (!o.to_file()) return context.common.json ? ExtractForm::kJson : ExtractForm::kText;
-  std::string ending = std::filesystem::path(o.out).extension();
-  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  for (const auto& [known, form] : kEndings)
-    if (ending == known) return form;
+  if (const auto form = form_named(o.out)) return *form;
   fail(ProblemId::usage, {.path = o.out}, "a name that does not say the format",
        ".npy, .npz, .pt, .safetensors, .raw, .txt or .json at its end, or --format");
+}
+
+// Of the words behind KEY one may be OUT; the others are further keys.
+void understand_words(ExtractOptions& o, Option& out, const Context& context) {
+  const auto is_path = [&](const std::string& word) {
+    if (word == "-" || o.form != ExtractForm::kDefault || form_named(word) || word.find('/') != word.npos) return true;
+    return context.store.facts(word).has_value();
+  };
+  const auto first_path =
+      std::stable_partition(out.given.begin(), out.given.end(), [&](const std::string& word) { return !is_path(word); });
+  o.more.assign(out.given.begin(), first_path);
+  out.given.erase(out.given.begin(), first_path);
+  if (out.given.size() > 1) fail(ProblemId::usage, {}, "several files to write", "one");
+  if (!out.given.empty()) o.out = out.given.front();
+  if (o.more.empty()) return;
+  if (!o.slice.empty() || o.stats) fail(ProblemId::usage, {}, (o.stats ? "--stats" : "--slice") + std::string(" with several keys"), "one");
 }
 
 // Of options that concern a file.
@@ -82,10 +109,22 @@ void add_extract(Command& c, Context& context) {
       .offers(Offer::kKeys)
       .or_empty()
       .is_required();
-  const auto take_output = [&o, &c](const std::string& file) { return c.pages = false, o.out = file, true; };  // a stream is no page
-  Option& out = c.argument("OUT", o.out, "Write to this file, as with -o").writes();
-  out.take = take_output;
+  const auto take_output = [&o, &c](const std::string& file) { return c.pages = false, o.out = file, true; };
+  Option& out = c.argument("OUT", o.more, "Write to this file, as with -o; a word that is no path is a further KEY").writes();
+  out.take = [&c](const std::string& file) { return c.pages = c.pages && file != "-" && !form_named(file), true; };  // a stream is no page
+  c.before_rights = [&o, &out, &context] { understand_words(o, out, context); };
   c.option("--slice", o.slice, "SLICE", "Only that part of the tensor, such as '0:4, :8' or '-1'").in(what);
+  c.option(
+       "--head",
+       [&o](const std::string& n) {
+         uint64_t count = 0;
+         return parse_number(n, count, {1, INT64_MAX}) && !(o.slice = ":" + n).empty();
+       },
+       "N", "The first N elements, or rows: --slice ':N'")
+      .excludes("--slice")
+      .in(what)
+      .expected = "a number from 1 on";
+  c.flag("--model-only", o.model_only, "Of a dict, a glob or several keys what belongs to the model, its root stripped").in(what);
   c.flag("--stats", o.stats, "Bounds, mean, deviation, NaN, inf and zero counts and magnitudes instead of values").in(what);
   c.option("-o,--output", take_output, "FILE", "Write to FILE; - is standard output").writes().excludes("--stats").in(output);
   const Choices<ExtractForm> forms{
@@ -102,7 +141,7 @@ void add_extract(Command& c, Context& context) {
   c.flag("--raw", o.raw, "Also convert a quantized tensor, ignoring its scale: packed weights, and float8 that has a scale")
       .needs("--dtype")
       .in(output);
-  c.flag("--force", o.force, "Replace FILE when the new one is complete").in(output);
+  c.flag("--force", o.force, "Replace FILE when the new one is complete").also({"--overwrite"}).in(output);
   c.flag("--no-verify", o.no_verify, "Do not check CRCs").in("Reading");
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk before FILE appears").in(output);
   add_threads(c, o.threads, "Reading");

@@ -1,12 +1,16 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/file_names.h"
 #include "catalog/kind.h"
 #include "inputs/run.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
+#include "line/option_values.h"
 #include "line/text_file.h"
 #include "report/inspect_answer.h"
 #include "report/list_report.h"
@@ -39,9 +43,13 @@ folder, whose steps are listed without it. The kind of a file is recognized by i
   dcpctl inspect step-1000 --tree --root model
   dcpctl inspect step-1000 --depth 3 --sort size
   dcpctl inspect step-1000 --keys --include 'model.*'
+  dcpctl inspect step-1000 'model.layers.0.*'
+  dcpctl inspect step-1000 model.norm.weight --chunks
+  dcpctl inspect step-1000 --top 10
+  dcpctl inspect step-1000 --csv > tensors.csv
   dcpctl inspect step-1000 --ranks
   dcpctl inspect step-1000 --fail-on unsafe
-  dcpctl inspect step-1000 --stats 'model.*'
+  dcpctl inspect step-1000 --stats --model-only
   dcpctl inspect step-1000 --json | jq '.tensors[].key')";
 
 // A data file stands for its folder; a folder that is no checkpoint may hold steps, which may be links.
@@ -59,12 +67,36 @@ void understand_path(InspectOptions& o, Option& argument, Context& context) {
   o.source.path = folder;
 }
 
+// A word behind the one checkpoint that is no path is a key of it, all below a dict, or a glob.
+void understand_words(InspectOptions& o, Option& argument, Context& context) {
+  const auto is_path = [&](const std::string& word) {
+    try {
+      return context.store.facts(word).has_value();
+    } catch (const Error&) {  // in a store that cannot be reached from here
+      return true;
+    }
+  };
+  const auto is_glob = [](const std::string& word) { return word.find_first_of("*?[") != word.npos; };
+  const std::vector<std::string> all = argument.given;
+  const auto paths = std::ranges::count_if(all, is_path);
+  if (all.size() < 2 || !is_path(all.front())) return;
+  const auto may_be_key = [&](const std::string& word) { return is_path(word) || is_glob(word) || word.find('/') == word.npos; };
+  const bool has_keys = paths == 1 && std::ranges::all_of(all, may_be_key);
+  const auto is_key = [&](const std::string& word) { return !is_path(word) && (has_keys || is_glob(word)); };
+  std::ranges::copy_if(all, std::back_inserter(o.words), is_key);
+  if (o.words.empty()) return;
+  std::erase_if(argument.given, is_key);
+  argument.take(argument.given.front());
+  for (const std::string& word : o.words) o.keys.rules.push_back({KeyRule::Kind::kInclude, word});
+}
+
 // The steps of what turned out to be a run. Throws what opening threw if it is none, or was asked for what only a checkpoint has.
 InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   try {
     return inspect_answer(o, context);
   } catch (const Error& e) {
-    const bool is_plain = o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty();
+    const bool is_plain =
+        o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty() && o.words.empty();
     if (e.problem().remedy != Remedy::kOneOrLatest || !is_plain || context.common.json || !context.common.report.empty()) throw;
   }
   ListResult found;
@@ -103,10 +135,21 @@ void add_views(Command& c, InspectOptions& o) {
       .excludes("--summary");
   add_view("--tree", InspectView::kTree, "Every key, in the tree of their components").excludes("--summary").excludes("--depth");
   add_view("--keys", InspectView::kKeys, "Flat list of keys");
-  add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
-  add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
-  Option& ranks = add_view("--ranks", InspectView::kRanks, "What each rank holds, and which of them the most");
-  for (const char* other : {"--summary", "--depth", "--tree", "--keys", "--chunks", "--files"}) ranks.excludes(other);
+  c.number("--top", o.style.top, {1, SIZE_MAX}, "N", "The N largest tensors, the largest first")
+      .excludes("--summary")
+      .excludes("--depth")
+      .excludes("--tree");
+  add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range")
+      .also({"--shards"})
+      .excludes("--keys")
+      .excludes("--top");
+  add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes")
+      .excludes("--keys")
+      .excludes("--top")
+      .excludes("--chunks");
+  Option& ranks = add_view("--ranks", InspectView::kRanks, "What each rank holds, which of them the most, and of which keys");
+  ranks.also({"--by-rank", "--per-rank"});
+  for (const char* other : {"--summary", "--depth", "--tree", "--keys", "--top", "--chunks", "--files"}) ranks.excludes(other);
   c.choice("--sort", o.style.sort, {{"name", SortBy::kName}, {"size", SortBy::kSize}}, "ORDER",
            "Order of what is shown: name (default) or size")
       .excludes("--tree")
@@ -130,9 +173,13 @@ void add_inspect(Command& c, Context& context) {
       .excludes("--files")
       .excludes("--ranks")
       .excludes("--sort")
+      .excludes("--top")
       .excludes("--map");
   add_threads(c, o.threads, "Source");
   c.find("--threads")->needs("--stats");
+  Option& csv = c.flag("--csv", o.csv, "A row for each key, as spreadsheets read it (RFC 4180)");
+  for (const char* other : {"--summary", "--depth", "--tree", "--chunks", "--files", "--ranks", "--stats", "--map", "--json"})
+    csv.excludes(other);
   c.option("--html", o.html, "FILE",
            "Also write a page with pictures to FILE: the layout of each file, how each tensor is sharded; with --map, which tensors become "
            "which")
@@ -145,6 +192,8 @@ void add_inspect(Command& c, Context& context) {
   c.find("-v")->help = "More about the checkpoint, and more details on stderr";
   c.pages = true;
   c.arguments.front().for_each();
+  c.arguments.front().help += "; words behind it that are no paths are keys or globs, as of --include";
+  c.expand = [&o, &c, &context] { return understand_words(o, c.arguments.front(), context), false; };
   c.before_rights = [&o, &c, &context] { understand_path(o, c.arguments.front(), context); };
   c.run = by_rank_0([options, &context] {
     if (context.several && options->style.view > InspectView::kTree && !context.common.json)

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <ctime>
+
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/text_file.h"
@@ -37,13 +39,14 @@ is none, they print nothing, and the exit code is 1. --wait is for exporters bes
 
   dcpctl list run
   dcpctl list run --last 5
+  dcpctl list run -l
   dcpctl list run --latest-full
   dcpctl consolidate "$(dcpctl list run --latest)" model.pt --model-only
   dcpctl list run --latest --wait 3600 --after 500)text";
 
 struct Options {
   RunFlags run;
-  bool latest = false, latest_full = false, latest_model = false, reverse = false;
+  bool latest = false, latest_full = false, latest_model = false, reverse = false, dates = false, csv = false;
   size_t last = SIZE_MAX;
   std::string after, wait;
 
@@ -76,8 +79,10 @@ int run(const Options& o, Context& context) {
     list_json(found, o.last, is_none ? static_cast<int>(Exit::kAnswerNo) : 0, [&](std::string_view text) { document += text; });
     context.apart = context.apart && !o.one();  // then each is a line
     if (context.common.json) context.print(document);
+    else if (o.csv) print_steps_csv(found.survey, o.last, context);
     else if (!o.one())
-      print_steps(found.survey, {.newest_first = context.at_terminal(STDOUT_FILENO) != o.reverse, .last = o.last}, context);
+      print_steps(found.survey, {.newest_first = context.at_terminal(STDOUT_FILENO) != o.reverse, .last = o.last, .dates = o.dates},
+                  context);
     else if (found.newest) context.print(found.newest->path + "\n");
     return document;
   });
@@ -94,6 +99,8 @@ void add_list(Command& c, Context& context) {
   c.arguments.front().for_each();
   const std::string group = "One step", table = "The table";
   c.number("--last", o.last, {1, SIZE_MAX}, "N", "The N newest steps alone").excludes("--latest").in(table);
+  c.flag("-l,--long", o.dates, "Date and time of each step beside its age").excludes("--latest").in(table);
+  c.flag("--csv", o.csv, "A row for each step, as spreadsheets read it (RFC 4180)").excludes("--latest").excludes("--json").in(table);
   c.flag("--reverse", o.reverse, "Oldest first at a terminal, newest first elsewhere").excludes("--latest").in(table);
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
   c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
@@ -103,6 +110,7 @@ void add_list(Command& c, Context& context) {
       .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
   add_common(c, context.common, true);
+  c.before_rights = ::tzset;  // which reads the zone from a file
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

@@ -10,7 +10,7 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"text(Rewrites CKPT for N ranks, one file per rank, without starting any. Tensors that are sharded in CKPT are split on dim 0 as FSDP2
+    R"text(Rewrites CKPT for N ranks, or for as many as it has, one file per rank, without starting any. Tensors that are sharded in CKPT are split on dim 0 as FSDP2
 does; those stored whole beside them (buffers, replicated tensors) stay whole; if nothing in CKPT is sharded, all tensors are split. Python
 objects are copied as they are.
 
@@ -51,7 +51,8 @@ OutputRequest output(const Options& o) {
 
 void add_layout(Command& c, LayoutRequest& f) {
   const std::string group = "Layout";
-  c.number("--world-size", f.world_size, {1u, static_cast<uint32_t>(kMaxRanks)}, "N", "Ranks to write for").in(group);
+  c.number("--world-size", f.world_size, {1u, static_cast<uint32_t>(kMaxRanks)}, "N", "Ranks to write for (default: as many as CKPT has)")
+      .in(group);
   c.option("--mesh", f.mesh, "SIZES", "Device mesh of the ranks, such as 2x4, for --placements").in(group);
   c.option("--mesh-dims", f.mesh_dims, "NAMES", "Names of its dims, such as dp,tp").in(group);
   c.option("--placements", f.placements, "GLOB=PLACEMENTS",

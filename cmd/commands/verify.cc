@@ -35,7 +35,8 @@ This holds for every object, the metadata (torch loads both with pickle.load) an
 
 A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype and shape: the same for every sharding and file format), of
 every object (its pickle and storages, comparable between DCP folders) and of every file. --against proves that a checkpoint, or an output
-made from one, holds the same. Options that select keys and names decide what the manifest holds, as they do for consolidate.
+made from one, holds the same. Options that select keys and names decide what the manifest holds, as they do for consolidate. Without one,
+findings that are only about keys which are left out do not count.
 
 Of a run, all steps are checked as with --quick, in a line each and a tally; --all-data reads their data, too. A save that did not end is
 named, and is a warning. --stats also counts NaN and inf in the tensors, which takes a second read; --fail-on nan makes that exit code 1.
@@ -45,6 +46,7 @@ named, and is a warning. --stats also counts NaN and inf in the tensors, which t
   dcpctl verify run --all-data
   dcpctl verify step-1000 --fail-on nan
   dcpctl verify step-1000 --quick --fail-on unsafe
+  dcpctl verify step-1000 --exclude 'optimizer.*'
   dcpctl verify step-1000 --manifest model.json --model-only
   dcpctl verify model.safetensors --against model.json)";
 
@@ -105,22 +107,21 @@ int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
   return end_ranks(context, report.done(context));
 }
 
-// Options that say which keys a manifest holds mean nothing without one.
+// New names are those of a manifest.
 void check_flags(const Command& command, const VerifyOptions& o) {
   if (o.quick && o.wants_stats()) fail(ProblemId::usage, {}, "--fail-on nan with --quick", "the data to be read");
   if (!o.ranks.alone && o.wants_stats() && is_one_of_several())
     fail(ProblemId::usage, {}, "--stats under a launcher of ranks", "--alone beside it");
   if (!o.manifest.empty() || !o.against.empty()) return;
   for (const Option* given : command.given) {
-    if (given->group == "Which keys" && !o.stats.empty()) continue;
-    if (given->group == "Which keys" || given->group == "Names")
+    if (given->group == "Names")
       fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest, --against or --stats beside it");
   }
 }
 
 // In the place of a run, its steps. False: it is none.
 bool take_steps(Option& ckpt, VerifyOptions& o, const Context& context) {
-  if (!o.source.step.empty()) return false;
+  if (ckpt.count() != 1 || !o.source.step.empty()) return false;
   std::vector<Step> steps;
   try {
     steps = steps_of_run(context.store, o.source.path, o.source.pattern);
@@ -145,6 +146,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   c.flag("--quick", o.quick, "Skip tensor data: check metadata, item headers and small records only").in(what);
   c.option("--sample", o.sample, "PERCENT", "Check only this much of the data, always the same part").excludes("--quick").in(what);
   c.flag("--all-data", o.all_data, "Of a run, read the data of all steps, as is done of a single checkpoint")
+      .also({"--all"})
       .excludes("--quick")
       .excludes("--sample")
       .in(what);
@@ -176,7 +178,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
       .in(manifest);
   c.flag("--subset", o.subset, "With --against: the checkpoint may lack keys of the manifest").needs("--against").in(manifest);
   c.flag("--no-files", o.no_files, "Do not digest whole files, which takes a second read").in(manifest);
-  c.flag("--force", o.force, "Replace the file of --manifest").needs("--manifest").in(manifest);
+  c.flag("--force", o.force, "Replace the file of --manifest").also({"--overwrite"}).needs("--manifest").in(manifest);
   add_key_flags(c, o.keys);
   add_allow_unmatched(c, o.keys);
   add_map(c, o.map);

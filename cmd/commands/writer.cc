@@ -43,7 +43,7 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
 void add_writer_writing(Command& c, WriterFlags& f) {
   const std::string writing = "Writing";
   c.flag("--dry-run", f.dry_run, "Print the plan; create nothing").in(writing);
-  c.flag("--force", f.force, "Replace OUT when the new one is complete").in(writing);
+  c.flag("--force", f.force, "Replace OUT when the new one is complete").also({"--overwrite"}).in(writing);
   add_threads(c, f.threads, writing);
   c.option("--max-memory", f.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);
   c.flag("--no-verify", f.no_verify, "Do not check CRCs").in(writing);

@@ -11,7 +11,7 @@ namespace {
 constexpr CommandName kCommands[] = {
 #define DCPCTL_COMMAND(path, function, question, about) {path, question, about, add_##function},
 #define DCPCTL_GROUP(path, question, about) {path, question, about, nullptr},
-#define DCPCTL_ALIAS(name, path)
+#define DCPCTL_ALIAS(name, path, is_told)
 #include "line/commands.def"
 #undef DCPCTL_COMMAND
 #undef DCPCTL_GROUP
@@ -21,7 +21,7 @@ constexpr CommandName kCommands[] = {
 constexpr CommandAlias kAliases[] = {
 #define DCPCTL_COMMAND(path, function, question, about)
 #define DCPCTL_GROUP(path, question, about)
-#define DCPCTL_ALIAS(name, path) {name, path},
+#define DCPCTL_ALIAS(name, path, is_told) {name, path, is_told},
 #include "line/commands.def"
 #undef DCPCTL_COMMAND
 #undef DCPCTL_GROUP
@@ -91,9 +91,15 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 
 std::string short_path(const Command& command) { return joined({command.path.begin() + 1, command.path.end()}, " "); }
 
+std::vector<std::string> Option::all_names() const {
+  std::vector<std::string> all = names;
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
 Option* Command::find(std::string_view option) {
   for (Option& o : options)
-    if (std::ranges::find(o.names, option) != o.names.end()) return &o;
+    if (std::ranges::find(o.names, option) != o.names.end() || std::ranges::find(o.others, option) != o.others.end()) return &o;
   return nullptr;
 }
 

@@ -42,8 +42,9 @@ using Choices = std::vector<std::pair<std::string, T>>;
 
 // An option, or an argument (no names). Declared by Command::flag, option, ... and the calls chained to them.
 struct Option {
-  std::vector<std::string> names;  // "-j", "--threads"
-  std::string value;               // "N"; empty for a flag
+  std::vector<std::string> names;   // "-j", "--threads"
+  std::vector<std::string> others;  // further ones, which are taken, and neither listed nor completed
+  std::string value;                // "N"; empty for a flag
   std::string help, group = "Options";
   std::vector<std::string> choices;  // of a closed list
   bool list = false;                 // the value may be several choices, separated by commas
@@ -61,6 +62,7 @@ struct Option {
   std::function<bool(const std::string&)> take;
   std::vector<std::string> given;  // values on the command line
 
+  Option& also(std::vector<std::string> more) { return others = std::move(more), *this; }
   Option& in(std::string text) { return group = std::move(text), *this; }
   Option& reads(Offer what = Offer::kFiles) { return access = Access::kRead, offer = what, *this; }
   Option& writes(Offer what = Offer::kFiles) { return access = Access::kWrite, offer = what, *this; }
@@ -76,6 +78,8 @@ struct Option {
   Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
   Option& excludes(std::string other) { return excluded.push_back(std::move(other)), *this; }
 
+  // With the other ones.
+  std::vector<std::string> all_names() const;
   // Its name in messages: "--threads", "CKPT".
   const std::string& name() const { return names.empty() ? value : names.back(); }
   size_t count() const { return given.size(); }
@@ -89,7 +93,7 @@ struct Command {
   std::vector<const Option*> given;     // options in command line order
   std::function<void()> before_rights;  // what else the given words stand for; before the process gives up its rights
   std::function<int()> run;
-  std::function<bool()> expand;  // puts what the one value of an argument stands for in its place, for each; false: it stands for itself
+  std::function<bool()> expand;  // puts what the values of an argument stand for in their place; true: they are for each, even one alone
   // What the documents of several say together; may raise the exit code.
   std::function<std::string(const std::vector<std::string>& documents, int& exit)> tally;
   bool pages = false;  // the answer may exceed a screen; some option values turn that off
@@ -133,6 +137,7 @@ std::vector<const CommandName*> commands_under(const Command& command);
 // Another name of a command of dcpctl itself.
 struct CommandAlias {
   std::string_view name, path;
+  bool is_told;  // by its manual page and completion; else it is only taken
 };
 std::span<const CommandAlias> command_aliases();
 // By its name or another one; nullptr: there is none.

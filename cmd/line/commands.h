@@ -8,7 +8,7 @@ namespace dcp::cmd {
 
 #define DCPCTL_COMMAND(path, function, question, about) void add_##function(Command&, Context&);
 #define DCPCTL_GROUP(path, question, about)
-#define DCPCTL_ALIAS(name, path)
+#define DCPCTL_ALIAS(name, path, is_told)
 #include "line/commands.def"
 #undef DCPCTL_COMMAND
 #undef DCPCTL_GROUP

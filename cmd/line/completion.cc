@@ -79,7 +79,7 @@ Words names_of_commands(const Command& parent) {
   for (const CommandName* c : commands_under(parent)) all.push_back(c->name() + "\t" + std::string(c->about));
   if (short_path(parent).empty())
     for (const CommandAlias& a : command_aliases())
-      all.push_back(std::string(a.name) + "\t" + std::string(command_named(parent, a.name)->about));
+      if (a.is_told) all.push_back(std::string(a.name) + "\t" + std::string(command_named(parent, a.name)->about));
   return all;
 }
 

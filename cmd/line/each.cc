@@ -96,7 +96,7 @@ std::string joined_documents(const Command& command, const std::vector<std::stri
 
 Option* several(Command& command) {
   for (Option& a : command.arguments)
-    if (a.each && (a.count() > 1 || (a.count() == 1 && command.expand && command.expand()))) return &a;
+    if (a.each && a.count() > 0) return (command.expand && command.expand()) || a.count() > 1 ? &a : nullptr;
   return nullptr;
 }
 

@@ -163,7 +163,7 @@ std::string man_page(const Command& command) {
   text += synopsis(command);
   text += description(command, blocks);
   for (const CommandAlias& a : command_aliases())
-    if (a.path == short_path(command)) text += ".PP\n" + bold("dcpctl " + std::string(a.name)) + " is another name for it.\n";
+    if (a.is_told && a.path == short_path(command)) text += ".PP\n" + bold("dcpctl " + std::string(a.name)) + " is another name for it.\n";
   const std::vector<const CommandName*> commands = commands_under(command);
   if (!commands.empty()) text += section("COMMANDS");
   for (const CommandName* c : commands) text += ".TP\n" + bold(c->name()) + "\n" + roff_line(std::string(c->about) + ".");

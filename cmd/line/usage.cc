@@ -15,41 +15,78 @@
 namespace dcp::cmd {
 namespace {
 
-// What other tools call these.
-constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge", "consolidate"},
-                                                                         {"dcp_to_torch", "consolidate"},
-                                                                         {"dcp_to_torch_save", "consolidate"},
-                                                                         {"info", "inspect"},
-                                                                         {"show", "inspect"},
-                                                                         {"view", "inspect"},
-                                                                         {"ls", "list"},
-                                                                         {"tree", "inspect --tree"},
-                                                                         {"du", "inspect --depth"},
-                                                                         {"check", "verify"},
-                                                                         {"validate", "verify"},
-                                                                         {"fsck", "verify"},
-                                                                         {"torch_to_dcp", "convert"},
-                                                                         {"torch_save_to_dcp", "convert"},
-                                                                         {"shard", "reshard"},
-                                                                         {"split", "reshard"},
-                                                                         {"quantize", "cast"},
-                                                                         {"benchmark", "bench"},
-                                                                         {"compare", "diff"},
-                                                                         {"cmp", "diff"},
-                                                                         {"get", "extract"},
-                                                                         {"cat", "extract"},
-                                                                         {"dump", "extract"},
-                                                                         {"steps", "list"},
-                                                                         {"snapshots", "list"},
-                                                                         {"rm", "prune"},
-                                                                         {"delete", "prune"},
-                                                                         {"forget", "prune"},
-                                                                         {"clean", "prune"},
-                                                                         {"rename", "edit"}};
+// What other tools, and people, call these; what is no name of ours is a hint as it stands.
+struct OtherName {
+  std::string_view other, ours, hint = "";
+};
 
-constexpr std::pair<std::string_view, std::string_view> kOtherOptions[] = {
-    {"--keep", "--keep-latest"}, {"--keep-last", "--keep-latest"}, {"--keep-newest", "--keep-latest"}, {"--ranks", "--world-size"},
-    {"--nproc", "--world-size"}, {"--num-ranks", "--world-size"},  {"--overwrite", "--force"},         {"--newest", "--latest"}};
+constexpr OtherName kOtherNames[] = {{"merge", "consolidate"},
+                                     {"dcp_to_torch", "consolidate"},
+                                     {"dcp_to_torch_save", "consolidate"},
+                                     {"info", "inspect"},
+                                     {"view", "inspect"},
+                                     {"summary", "inspect"},
+                                     {"stats", "inspect", "dcpctl inspect CKPT --stats"},
+                                     {"ls", "list"},
+                                     {"tree", "inspect --tree"},
+                                     {"du", "inspect --depth"},
+                                     {"check", "verify"},
+                                     {"validate", "verify"},
+                                     {"fsck", "verify"},
+                                     {"torch_to_dcp", "convert"},
+                                     {"torch_save_to_dcp", "convert"},
+                                     {"shard", "reshard"},
+                                     {"split", "reshard"},
+                                     {"quantize", "cast"},
+                                     {"benchmark", "bench"},
+                                     {"compare", "diff"},
+                                     {"cmp", "diff"},
+                                     {"steps", "list"},
+                                     {"snapshots", "list"},
+                                     {"rm", "prune"},
+                                     {"delete", "prune"},
+                                     {"forget", "prune"},
+                                     {"clean", "prune"},
+                                     {"rename", "edit"}};
+
+// In a hint {} is the value that was given, as a regular expression.
+constexpr std::string_view kKeepDtype = "--dtype-rule 'GLOB=keep' leaves the tensors that match GLOB as they are";
+constexpr std::string_view kStripPrefix =
+    "--rename '^{}=>' takes it off; --clean-fqns takes off the prefixes of wrappers, such as _orig_mod";
+constexpr std::string_view kCompat = "the second line of 'dcpctl inspect' says which torch versions load it";
+constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
+                                       {"--keep-last", "--keep-latest"},
+                                       {"--keep-newest", "--keep-latest"},
+                                       {"--ranks", "--world-size"},
+                                       {"--nproc", "--world-size"},
+                                       {"--num-ranks", "--world-size"},
+                                       {"--gpus", "--world-size"},
+                                       {"--newest", "--latest"},
+                                       {"--grep", "--include"},
+                                       {"--filter", "--include"},
+                                       {"--match", "--include"},
+                                       {"--only", "--include"},
+                                       {"--skip", "--exclude"},
+                                       {"--ignore", "--exclude"},
+                                       {"--layout", "--chunks"},
+                                       {"--placement", "--chunks"},
+                                       {"--memory", "--max-memory"},
+                                       {"--mem", "--max-memory"},
+                                       {"--jobs", "--threads"},
+                                       {"--workers", "--threads"},
+                                       {"--tolerance", "--atol"},
+                                       {"--torch-version", "--for-torch"},
+                                       {"--target-torch", "--for-torch"},
+                                       {"--split-size", "--max-shard-size"},
+                                       {"--shard-size", "--max-shard-size"},
+                                       {"--params", "--model-only"},
+                                       {"--weights-only", "--model-only"},
+                                       {"--keep-fp32", "--dtype-rule", kKeepDtype},
+                                       {"--skip-cast", "--dtype-rule", kKeepDtype},
+                                       {"--keep-dtype", "--dtype-rule", kKeepDtype},
+                                       {"--strip-prefix", "--rename", kStripPrefix},
+                                       {"--remove-prefix", "--rename", kStripPrefix},
+                                       {"--compat", "--fail-on", kCompat}};
 
 constexpr int kManyArguments = 1 << 28;
 
@@ -59,13 +96,30 @@ bool exists(Store& store, const std::string& path) try {
   return false;
 }
 
+// With `value` in the place of {}, as a regular expression.
+std::string filled(std::string_view hint, const std::string& value) {
+  std::string regex;
+  for (const char c : value)
+    regex += (std::string_view(R"(.\+*?[](){}^$|)").find(c) == std::string_view::npos ? "" : "\\") + std::string(1, c);
+  const size_t at = hint.find("{}");
+  return at == hint.npos ? std::string(hint) : std::string(hint.substr(0, at)) + regex + std::string(hint.substr(at + 2));
+}
+
 bool is_group(const Command& command) { return !commands_under(command).empty(); }
+
+// At most two edits, and less than one in three letters: --force is no typo of --torch.
+bool is_typo_of(std::string_view word, std::string_view name) {
+  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  const size_t edits = edit_distance(word, name);
+  return edits <= 2 && 3 * edits < std::max(word.size(), name.size()) - dashes;
+}
 
 // The name that `word` is a typo or the beginning of; empty if none is near.
 std::string closest(const std::string& word, const std::vector<std::string>& names) {
   Closest near(word);
   for (const std::string& n : names) near.offer(n);
   std::string best = near.found();
+  if (!best.empty() && !is_typo_of(word, best)) best.clear();
   if (best.empty() && word.size() > 1 && word != "--")
     for (const std::string& n : names)
       if (n.starts_with(word) && (best.empty() || n.size() < best.size())) best = n;
@@ -84,8 +138,8 @@ Problem unknown_command(const Command& parent, const std::string& word) {
   for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
   if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no subcommands, such as '" + word + "'");
   std::string meant = closest(word, names);
-  for (const auto& [other, ours] : kOtherNames)
-    if (other == word && std::ranges::find(names, ours.substr(0, ours.find(' '))) != names.end()) meant = ours;
+  for (const auto& [other, ours, hint] : kOtherNames)
+    if (other == word && std::ranges::find(names, ours.substr(0, ours.find(' '))) != names.end()) meant = hint.empty() ? ours : hint;
   return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), meant);
 }
 
@@ -105,7 +159,7 @@ std::vector<std::string> read_words(Command& command, std::vector<std::string> w
     };
   };
   for (Option& o : command.options) {
-    CLI::Option* known = app.add_option(joined(o.names, ","), taking(o))->trigger_on_parse();
+    CLI::Option* known = app.add_option(joined(o.all_names(), ","), taking(o))->trigger_on_parse();
     if (o.value.empty()) known->type_size(0)->expected(0);
   }
   for (Option& a : command.arguments)
@@ -128,7 +182,9 @@ std::vector<std::string> with_values_left_out(Command& command, const std::vecto
     if (o == nullptr || o->value.empty()) continue;
     const auto next = w + 1;
     const bool is_last = next == words.end();
-    if (!o->alone.empty() && (is_last || is_option(*next) || (!has_argument && exists(store, *next)))) all.back() += "=" + o->alone;
+    const bool is_word = !is_last && std::ranges::find(o->choices, *next) != o->choices.end();
+    if (!o->alone.empty() && (is_last || is_option(*next) || (!is_word && !has_argument && exists(store, *next))))
+      all.back() += "=" + o->alone;
     else if (!is_last) all.push_back(*++w);
   }
   return all;
@@ -156,7 +212,7 @@ class Reader {
     while (line_.requested == Action::kRun && is_group(command())) {
       auto next = words.begin();
       for (; next != words.end() && next->size() > 1 && next->front() == '-'; ++next) blame_unknown(*next);
-      if (next == words.end() || !enter(*next)) break;
+      if (next == words.end() || !enter(*next, {next + 1, words.end()})) break;
       words = read_command({next + 1, words.end()});
     }
     if (!is_group(command())) blame_rest(words);
@@ -178,8 +234,9 @@ class Reader {
         return word.size() > 1 && word[0] == '-' && word[1] != '-' && word.find(name[1]) != std::string::npos;
       });
     };
-    const auto longest = std::find_if(o.names.rbegin(), o.names.rend(), is_typed);
-    return longest == o.names.rend() ? o.name() : *longest;
+    const std::vector<std::string> names = o.all_names();
+    const auto last = std::find_if(names.rbegin(), names.rend(), is_typed);
+    return last == names.rend() ? o.name() : *last;
   }
 
   // The first one counts; what comes after it is read only because it may ask for help.
@@ -193,15 +250,23 @@ class Reader {
     blame(name_of(*a) + " and " + name_of(*b) + " cannot be combined");
   }
 
+  // What was given to an option that there is not.
+  std::string value_after(const std::string& word) const {
+    if (const size_t end = word.find('='); end != word.npos) return word.substr(end + 1);
+    const auto next = std::ranges::find(typed_, word) + 1;
+    return next >= typed_.end() || next->starts_with('-') ? "PREFIX" : *next;
+  }
+
   void blame_unknown(const std::string& word) {
     if (problem_) return;
     const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
     std::vector<std::string> names;
     for (const Option& known : command().options) names.insert(names.end(), known.names.begin(), known.names.end());
-    std::string meant = name.starts_with("--") ? closest(name, names) : "";
-    for (const auto& [other, ours] : kOtherOptions)
-      if (other == name && std::ranges::find(names, ours) != names.end()) meant = ours;
+    std::string meant = name.starts_with("--") ? closest(name, names) : "", hint;
+    for (const OtherName& o : kOtherOptions)
+      if (o.other == name && std::ranges::find(names, o.ours) != names.end()) meant = o.ours, hint = filled(o.hint, value_after(word));
     blame("unknown option '" + name + "'", meant);
+    if (!hint.empty()) problem_->hint = hint;
     const bool is_output = name == "-o" || name == "--output" || name == "--out";
     const auto output = std::ranges::find(command().arguments, Access::kWrite, &Option::access);
     if (is_output && output != command().arguments.end()) problem_->hint = output->value + " is an argument: " + usage_line(command());
@@ -231,9 +296,11 @@ class Reader {
     }
   }
 
-  // False: there is no such command.
-  bool enter(const std::string& word) {
-    const CommandName* next = command_named(command(), word);
+  // False: there is no such command. With a key behind the checkpoint `show` is of its value.
+  bool enter(const std::string& word, const std::vector<std::string>& behind) {
+    const auto is_word = [&](size_t at) { return at < behind.size() && !behind[at].starts_with('-'); };
+    const bool shows_value = word == "show" && is_word(0) && is_word(1);
+    const CommandName* next = command_named(command(), shows_value ? "extract" : word);
     if (next == nullptr) {
       if (!problem_) problem_ = unknown_command(command(), word);
       return false;

@@ -58,6 +58,7 @@ TorchTarget DcpFlags::target() const {
 
 void add_dcp(Command& c, DcpFlags& f) {
   c.option("--for-torch", f.for_torch, "X.Y", "Oldest torch that must load OUT, 2.0 or later (default 2.4, or what the dtypes need)")
+      .also({"--torch"})
       .in("Layout");
 }
 

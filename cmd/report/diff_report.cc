@@ -15,6 +15,7 @@
 #include "report/fold.h"
 #include "report/inspect_text.h"
 #include "request/source.h"
+#include "select/dtypes.h"
 
 namespace dcp::cmd {
 namespace {
@@ -249,6 +250,9 @@ std::string verdict(const DiffResult& r, const DiffPaths& paths) {
   std::string text = escaped(paths.a) + " and " + escaped(paths.b);
   if (r.equal()) {
     text += " are equal: " + counted(r.tensors, "tensor") + ", " + counted(r.objects, "object");
+  } else if (r.model_equal()) {
+    text += ": the model is equal: " + counted(r.tensors, "tensor") + "; " + counted(r.differences.size(), "key") + " of training state " +
+            (r.differences.size() == 1 ? "is" : "are") + " only in the first";
   } else {
     std::string counts;
     const auto add = [&](uint64_t n, const std::string& what) {
@@ -264,7 +268,7 @@ std::string verdict(const DiffResult& r, const DiffPaths& paths) {
   }
   if (r.values.changed > 0)
     text += "; " + grouped(r.values.changed) + " of " + counted(r.elements, "element") + " have changed (" +
-            percent(r.values.changed, r.elements) + ")" + (r.equal() ? ", within the tolerance" : "");
+            percent(r.values.changed, r.elements) + ")" + (r.equal() || r.model_equal() ? ", within the tolerance" : "");
   Values values;
   for (const KeyDifference& d : r.differences)
     if (d.kind == Kind::kValues) values.add(d);
@@ -349,7 +353,12 @@ std::string diff_document(const DiffResult& r, const DiffPaths& paths) {
   json.begin_object().member("schema", "dcpctl.diff/1").member("exit", static_cast<int>(r.equal() ? Exit::kOk : Exit::kAnswerNo));
   side_json(json, "a", paths.a, r.a);
   side_json(json, "b", paths.b, r.b);
-  json.member("equal", r.equal()).key("summary").begin_object().member("tensors", r.tensors).member("objects", r.objects);
+  json.member("equal", r.equal())
+      .member("model_equal", r.model_equal())
+      .key("summary")
+      .begin_object()
+      .member("tensors", r.tensors)
+      .member("objects", r.objects);
   for (int k = 0; k <= static_cast<int>(Kind::kObject); ++k) json.member(name_of(static_cast<Kind>(k)), r.count(static_cast<Kind>(k)));
   counts_json(json, r.values, r.elements);
   json.end_object().key("differences").begin_array();
@@ -359,6 +368,20 @@ std::string diff_document(const DiffResult& r, const DiffPaths& paths) {
   json.member("peak_memory_bytes", peak_rss_bytes()).end_object();
   json.finish();
   return text;
+}
+
+// Of tensors that differ in their dtype the narrowest one: that both were rounded to it is what a conversion does.
+static std::optional<DType> narrower_dtype(const DiffResult& result) {
+  std::optional<DType> narrowest;
+  for (const KeyDifference& d : result.differences) {
+    if (d.kind != Kind::kDType) continue;
+    for (const HeldValue* side : {&*d.a, &*d.b}) {
+      const std::optional<DType> dtype = dtype_named(side->dtype);
+      if (!dtype || !is_cast_target(*dtype)) return DType::float32;
+      if (!narrowest || bytes_of(*dtype) < bytes_of(*narrowest)) narrowest = dtype;
+    }
+  }
+  return narrowest;
 }
 
 void note_left_out(const DiffResult& result, Context& context) {
@@ -372,7 +395,10 @@ void note_left_out(const DiffResult& result, Context& context) {
   };
   note(result.a, "first", "second");
   note(result.b, "second", "first");
-  if (result.count(Kind::kDType) > 0) context.info("some dtypes differ: --compare-as float32 compares the values");
+  if (const auto narrower = narrower_dtype(result))
+    context.info("some dtypes differ: --compare-as " + std::string(facts_of(*narrower).name) + " compares the values, rounded to it");
+  const auto is_state = [](const KeyDifference& d) { return d.is_state && d.kind == Kind::kOnlyA; };
+  if (std::ranges::any_of(result.differences, is_state)) context.info("--model-only compares the models alone");
 }
 
 Problem with_option_of_b(const Problem& problem) {

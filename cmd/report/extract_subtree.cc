@@ -60,6 +60,12 @@ std::string document_of(const ExtractOptions& o, const InspectResult& found) {
   return document;
 }
 
+Problem no_such_word(const ExtractOptions& o, const std::string& word, const std::string& path) {
+  Problem p = make_problem(ProblemId::key_missing, {.path = path}, word);
+  if (word != o.key) p.hint = "a file to write ends in .npy, .npz, .pt, .safetensors, .raw, .txt or .json, or has a --format";
+  return p;
+}
+
 }  // namespace
 
 std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Context& context) {
@@ -69,15 +75,18 @@ std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Con
              .max_memory = reading_cap(o.max_memory),
              .all_values = true,
              .map = {},
-             .select = {.rules = {{KeyRule::Kind::kInclude, o.key}}}},
+             .select = o.select(KeyRule::Kind::kInclude)},
             context, found);
   } catch (const Error& e) {
     if (e.problem().id != ProblemId::nothing_selected) throw;
+    if (!o.more.empty()) throw Error(no_such_word(o, o.key, e.problem().place.path));
     throw Error(missing);
   }
+  for (const UnmatchedRule& rule : found.selection.unmatched) throw Error(no_such_word(o, rule.text, found.catalog().path));
   for (const Problem& p : found.findings)
     if (p.severity >= Severity::kDamage) context.warn(context.line_of(p));
-  context.status(escaped(o.key) + ": " + counted(found.selection.entries.size(), "key"));
+  context.status((o.more.empty() ? escaped(o.key) : counted(1 + o.more.size(), "word")) + ": " +
+                 counted(found.selection.entries.size(), "key"));
   std::string document = document_of(o, found);
   const std::string text = o.form == ExtractForm::kJson ? document : lines_of(found);
   if (!o.to_file()) return context.print(o.form == ExtractForm::kJson ? text : fitted(context, text, STDOUT_FILENO)), document;

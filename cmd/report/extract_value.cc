@@ -3,11 +3,9 @@
 #include <unistd.h>
 
 #include <optional>
-#include <set>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "format/npy.h"
 #include "line/lines.h"
 #include "line/text_file.h"
 #include "report/inspect_text.h"
@@ -20,17 +18,6 @@ namespace dcp::cmd {
 namespace {
 
 constexpr uint64_t kShownWhole = 1000;  // elements, as torch and numpy do
-
-void note_bits(DType dtype, ExtractForm form, Context& context) {
-  if ((form != ExtractForm::kNpy && form != ExtractForm::kNpz) || is_numpy_dtype(dtype)) return;
-  const std::string name(facts_of(dtype).name);
-  const bool castable = facts_of(dtype).kind == DTypeKind::kFloat;
-  context.info("numpy has no " + name + ": its bits are there as " +
-               std::string(bytes_of(dtype) == 1   ? "uint8"
-                           : bytes_of(dtype) == 2 ? "uint16"
-                                                  : "uint32") +
-               (castable ? "; --dtype float32 converts it" : ""));
-}
 
 void note_unchecked(const ExtractOptions& o, Context& context) {
   if (!o.slice.empty()) context.info("the CRC is of the whole tensor, and not checked for a slice");
@@ -109,8 +96,10 @@ namespace {
 
 int write_keys(const ExtractOptions& o, KeyRule::Kind rule, WriteReport& report, Context& context) {
   const bool is_one = rule == KeyRule::Kind::kKey;
+  SelectOptions select = o.select(rule);
+  select.dtypes = o.dtypes();
   report.request = {.read = o.read(),
-                    .select = {.rules = {{rule, o.key}}, .dtypes = o.dtypes()},
+                    .select = std::move(select),
                     .map = {},
                     .slice = o.part(),
                     .output = {.path = o.out, .kind = kind_of(o.form), .one_value = is_one, .check_crcs = o.slice.empty() && !o.no_verify},
@@ -120,9 +109,6 @@ int write_keys(const ExtractOptions& o, KeyRule::Kind rule, WriteReport& report,
   write(report.request, context, report.result, [&] {
     report.result.selected.selection.dropped_by_rules = {};  // that is what was asked for
     report.describe(context);
-    std::set<DType> dtypes;
-    for (const Region& r : report.result.plan->regions) dtypes.insert(r.dtype);
-    for (const DType dtype : dtypes) note_bits(dtype, o.form, context);
     note_unchecked(o, context);
   });
   return report.done(context);
@@ -134,9 +120,9 @@ int extract_file(const ExtractOptions& o, Context& context) {
   WriteReport report(o.source.path, o.out);
   return report.around(context, [&] {
     try {
-      return write_keys(o, KeyRule::Kind::kKey, report, context);
+      return write_keys(o, o.more.empty() ? KeyRule::Kind::kKey : KeyRule::Kind::kInclude, report, context);
     } catch (const Error& e) {
-      if (e.problem().id != ProblemId::key_missing) throw;
+      if (e.problem().id != ProblemId::key_missing || !o.more.empty()) throw;
       if (!o.may_be_several()) throw;
       report.result = {};
       try {
@@ -150,6 +136,7 @@ int extract_file(const ExtractOptions& o, Context& context) {
 }
 
 std::string extract_value(const ExtractOptions& o, Context& context) {
+  if (!o.more.empty()) return extract_subtree(o, make_problem(ProblemId::key_missing, {.path = o.source.path}, o.key), context);
   std::optional<Extraction> opened;
   try {
     opened.emplace(ExtractRequest{.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes(), .check_crcs = !o.no_verify},
@@ -168,7 +155,7 @@ std::string extract_value(const ExtractOptions& o, Context& context) {
   };
   note_unchecked(o, context);
   if (o.form == ExtractForm::kText && !o.to_file()) return context.print(text_of(o, found, context)), document_of(o, found);
-  if (!found.is_object()) note_bits(found.dtype(), o.form, context);
+  if (!found.is_object() && (o.form == ExtractForm::kNpy || o.form == ExtractForm::kNpz)) note_numpy_bits(found.dtype(), context);
   if (!o.to_file()) {
     if (!o.is_text() && ::isatty(STDOUT_FILENO) == 1)
       fail(ProblemId::usage, {}, "binary data for a terminal", "-o FILE, a redirection or a pipe");

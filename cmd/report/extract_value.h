@@ -16,7 +16,9 @@ enum class ExtractForm : uint8_t { kDefault, kNpy, kNpz, kTorch, kSafetensors, k
 struct ExtractOptions {
   SourceFlags source;
   std::string key, out, slice, dtype, max_memory;
+  std::vector<std::string> more;  // further keys, dicts and globs
   ExtractForm form = ExtractForm::kDefault;
+  bool model_only = false;  // of a dict, a glob or several keys
   bool stats = false, raw = false, force = false, no_verify = false, no_sync = false;
   unsigned threads = 0;
 
@@ -25,6 +27,12 @@ struct ExtractOptions {
   // Whether the form can hold several keys, and nothing is asked for that is of one tensor.
   bool may_be_several() const { return form != ExtractForm::kNpy && form != ExtractForm::kRaw && slice.empty() && !key.empty(); }
   std::optional<Subscript> part() const { return slice.empty() ? std::nullopt : std::optional(Subscript::parse(slice)); }
+  // KEY and the further ones.
+  SelectOptions select(KeyRule::Kind kind) const {
+    SelectOptions options{.rules = {{kind, key}}, .model_only = model_only && kind == KeyRule::Kind::kInclude};
+    for (const std::string& k : more) options.rules.push_back({kind, k});
+    return options;
+  }
   // Only the one key is selected.
   DtypeOptions dtypes() const {
     DtypeOptions d{.scope = DtypeScope::kAll, .raw = raw};

@@ -4,6 +4,7 @@
 
 #include "app/output.h"
 #include "base/json.h"
+#include "line/option_values.h"
 #include "line/text_file.h"
 #include "report/inspect_mapped.h"
 #include "report/selection_report.h"
@@ -12,8 +13,23 @@
 namespace dcp::cmd {
 namespace {
 
+// Of a model at the top, where no key begins with "model.", and of other globs that match nothing.
+Problem no_tensor(const InspectOptions& o, const InspectResult& found) {
+  const std::string stats = "--stats '" + escaped(o.stats) + "'";
+  Problem p = make_problem(ProblemId::nothing_selected, {.path = found.catalog().path});
+  p.what = stats + " matches no tensor";
+  const bool has_model = std::ranges::any_of(found.selection.state.models, [](const KeyGroup& m) { return m.path.empty(); });
+  std::string inner = o.stats;
+  while (inner.starts_with('*') || inner.starts_with('.')) inner.erase(0, 1);
+  while (inner.ends_with('*') || inner.ends_with('.')) inner.pop_back();
+  const auto holds = [&](const Entry& e) { return !e.is_blob() && !inner.empty() && e.key.find(inner) != e.key.npos; };
+  if (std::ranges::any_of(found.selection.entries, holds)) p.hint = "--stats '*" + escaped(inner) + "*' matches some";
+  else if (o.stats == "model.*" && has_model && !o.keys.select.model_only) p.hint = "the model is at the top here: --stats --model-only";
+  return p;
+}
+
 // The requested statistics of tensors, in addition to the answer or instead of it.
-std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions& select, Context& context) {
+std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions& select, const InspectResult& found, Context& context) {
   if (o.stats.empty()) return std::nullopt;
   StatsResult result;
   SelectOptions plain = select;
@@ -22,7 +38,7 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
          .select = std::move(plain),
          .glob = o.stats},
         context, result);
-  if (result.tensors.empty()) context.info("warning: --stats '" + escaped(o.stats) + "' matches no tensor");
+  if (result.tensors.empty()) throw Error(no_tensor(o, found));
   for (const KeyStats& k : result.tensors)
     if (k.fault) context.warn(context.line_of(*k.fault));
   return result;
@@ -51,6 +67,32 @@ Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
   return fails(fail_on, findings) ? Exit::kAnswerNo : Exit::kOk;
 }
 
+// Of a word behind the checkpoint, which is neither a path nor a key.
+Problem no_such_word(const std::string& word, const InspectOptions& o) {
+  Problem p = make_problem(ProblemId::no_such_path, {.path = word});
+  p.what += ", and no such key in " + escaped(o.source.path);
+  p.hint = "if it is a key, 'dcpctl inspect " + escaped(o.source.path) + " --keys' shows how it is written";
+  return p;
+}
+
+// What is selected, where words were typed for it.
+void inspect_words(const InspectRequest& request, const InspectOptions& o, Context& context, InspectResult& found) {
+  const auto is_glob = [](const std::string& word) { return word.find_first_of("*?[") != word.npos; };
+  try {
+    inspect(request, context, found);
+  } catch (const Error& e) {
+    if (e.problem().id == ProblemId::nothing_selected)
+      for (const std::string& word : o.words)
+        if (!is_glob(word)) throw Error(no_such_word(word, o));
+    throw;
+  }
+  for (const UnmatchedRule& rule : found.selection.unmatched)
+    if (!is_glob(rule.text) && std::ranges::find(o.words, rule.text) != o.words.end()) throw Error(no_such_word(rule.text, o));
+  std::string told;
+  for (const std::string& word : o.words) told += " --include " + (is_glob(word) ? shell_quoted(word) : shell_word(word));
+  if (!told.empty()) context.info("taken as" + told);
+}
+
 }  // namespace
 
 InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
@@ -63,26 +105,32 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   InspectResult found;
   SourceRequest source = o.source.request();
   source.show_rest = true;
-  inspect({.source = source,
-           .max_memory = reading_cap(o.max_memory),
-           .look_into_all = o.fail_on.unsafe(),
-           .map = o.map.request(),
-           .select = select},
-          context, found);
+  inspect_words({.source = source,
+                 .max_memory = reading_cap(o.max_memory),
+                 .look_into_all = o.fail_on.unsafe(),
+                 .map = o.map.request(),
+                 .select = select},
+                o, context, found);
   sort_naturally(found.findings);
   if (found.map) return mapped_answer(o, found, context);
   InspectAnswer a{.document = {}, .exit = exit_of(found, o.fail_on)};
   describe_unmatched(context, unmatched_rules(found.selection));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
-  const std::optional<StatsResult> values = stats_of(o, select, context);
+  const std::optional<StatsResult> values = stats_of(o, select, found, context);
   if (values && a.exit != Exit::kMachine)
     for (const KeyStats& k : values->tensors)
       if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
     if (o.style.view == InspectView::kRanks) holdings_json(json, holdings_of(found));
+    if (o.style.top > 0) {
+      json.key("largest").begin_array();
+      for (const Entry& e : largest_tensors(found, o.style.top)) json.value(e.key);
+      json.end_array();
+    }
   };
   if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
+  else if (o.csv) inspect_csv(found, o.style, context);
   else if (values) print_stats(*values, context);
   else inspect_text(found, o.style, context);
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);

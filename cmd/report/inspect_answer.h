@@ -22,7 +22,9 @@ struct InspectOptions {
   MapFlags map;
   DtypeFlags dtypes;
   FailOn fail_on;
+  bool csv = false;
   std::string html, max_memory, stats;
+  std::vector<std::string> words;  // of rules that were typed as words behind the checkpoint
   unsigned threads = 0;
 };
 

@@ -9,13 +9,24 @@
 #include "base/file_names.h"
 #include "base/text.h"
 #include "catalog/placements.h"
+#include "line/option_values.h"
 #include "report/inspect_text.h"
 #include "request/dtype_flags.h"
 
 namespace dcp::cmd {
 namespace {
 
-// What a key holds, where it is a number.
+std::vector<std::string> split_at(const std::string& text, std::string_view between) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(between, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + between.size();
+  }
+  return parts;
+}
+
+// What a key holds, where it is a number, or a list of them.
 struct Number {
   std::string text;
   bool is_optimizers = false, is_object = false;
@@ -28,9 +39,14 @@ std::vector<Number> numbers_named(const InspectResult& found, const std::vector<
     const auto value = found.values.find(e.ref);
     if (value == found.values.end() || found.selection.state.is_model(e.ref)) continue;
     if (std::ranges::find(names, e.key.substr(e.key.rfind('.') + 1)) == names.end()) continue;
-    char* end = nullptr;
-    std::strtod(value->second.c_str(), &end);
-    if (*end == '\0') numbers.push_back({value->second, found.selection.state.is_optimizers(e.ref), e.is_blob()});
+    std::vector<std::string> texts{value->second};
+    if (texts[0].starts_with('[') && texts[0].ends_with(']')) texts = split_at(texts[0].substr(1, texts[0].size() - 2), ", ");
+    for (std::string& text : texts) {
+      char* end = nullptr;
+      std::strtod(text.c_str(), &end);
+      if (end != text.c_str() && *end == '\0')
+        numbers.push_back({std::move(text), found.selection.state.is_optimizers(e.ref), e.is_blob()});
+    }
   }
   return numbers;
 }
@@ -51,6 +67,7 @@ std::string step_of(const InspectResult& found) {
 std::string learning_rate_of(const InspectResult& found) {
   std::vector<Number> rates = numbers_named(found, {"lr", "learning_rate"});
   if (std::ranges::any_of(rates, &Number::is_optimizers)) std::erase_if(rates, [](const Number& n) { return !n.is_optimizers; });
+  if (rates.empty()) rates = numbers_named(found, {"_last_lr"});  // of a scheduler
   if (rates.empty()) return "";
   const auto value = [](const Number& n) { return std::strtod(n.text.c_str(), nullptr); };
   const auto [least, most] = std::ranges::minmax_element(rates, {}, value);
@@ -95,9 +112,11 @@ std::string loads_text(const InspectResult& found) {
       std::ranges::any_of(catalog.tensors, [](const Tensor& t) { return !t.dtype_known || facts_of(t.dtype).since_torch > kOldest; });
   const bool is_transformed = std::ranges::any_of(catalog.items, [](const Item& i) { return i.transforms != 0; });
   const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
-  if (!is_damaged && !is_dtype_newer && !is_transformed && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest))
-    text += std::string("; for ") + (is_of_one ? "newer" : "older") + " ones: 'dcpctl edit " + escaped(catalog.path) +
-            " OUT', no copy where links work";
+  if (!is_damaged && !is_dtype_newer && !is_transformed && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
+    const std::string path = shell_word(catalog.path);
+    text += "; for 2.4 and later: 'dcpctl edit " + path + " OUT'";
+    if (!is_of_one) text += "; for 2.0: 'dcpctl reshard " + path + " OUT --for-torch 2.0'";
+  }
   return text + "\n";
 }
 

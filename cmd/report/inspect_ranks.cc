@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "catalog/data_files.h"
 #include "line/lines.h"
+#include "report/fold.h"
 #include "report/inspect_text.h"
 
 namespace dcp::cmd {
@@ -19,11 +20,55 @@ std::string times_the_mean(const Holding& most, const std::vector<Holding>& all)
   return fixed(static_cast<double>(most.tensor_bytes) / mean, 2) + " times the mean";
 }
 
+constexpr double kMuch = 1.1;  // times the mean: below, files differ because rows do not divide
+
+using ByName = std::map<std::string, Holding, NaturalLess>;
+
+// Keys of which `largest` holds more than the mean, in rows as an outline has them.
+std::vector<HeldMost> held_most(const std::vector<std::pair<const Entry*, std::map<const Holding*, uint64_t>>>& held,
+                                const Holding& largest, size_t holders) {
+  constexpr size_t kShown = 5;
+  Fold fold({.rows = 40, .depth = std::nullopt});
+  std::vector<HeldMost> keys;
+  for (const auto& [entry, of] : held) {
+    const auto own = of.find(&largest);
+    if (own == of.end()) continue;
+    uint64_t sum = 0;
+    for (const auto& [who, bytes] : of) sum += bytes;
+    const uint64_t mean = sum / holders;
+    if (own->second <= mean) continue;
+    Fold::Key key{.kind = of.size() == 1 ? "alone" : "more", .id = static_cast<uint32_t>(keys.size())};
+    add_components(entry->key, key.words);
+    fold.add(key);
+    keys.push_back({.keys = "", .bytes = own->second, .beyond_mean = own->second - mean, .is_alone = of.size() == 1});
+  }
+  std::vector<HeldMost> rows;
+  for (const FoldedRow& row : fold.rows()) {
+    HeldMost sum{.keys = row.label, .is_alone = true};
+    for (const uint32_t id : row.ids) {
+      sum.bytes += keys[id].bytes;
+      sum.beyond_mean += keys[id].beyond_mean;
+      sum.is_alone = sum.is_alone && keys[id].is_alone;
+    }
+    rows.push_back(std::move(sum));
+  }
+  std::ranges::stable_sort(rows, std::greater<>(), &HeldMost::beyond_mean);
+  constexpr uint64_t kSmall = 20;  // times less than the first: it explains nothing
+  std::erase_if(rows, [least = rows.empty() ? 0 : rows.front().beyond_mean / kSmall](const HeldMost& h) { return h.beyond_mean < least; });
+  if (rows.size() > kShown) rows.resize(kShown);
+  return rows;
+}
+
+bool are_even(const std::vector<Holding>& all) {
+  return std::ranges::all_of(all, [&](const Holding& h) { return h.tensor_bytes == all.front().tensor_bytes; });
+}
+
 }  // namespace
 
-std::vector<Holding> holdings_of(const InspectResult& found) {
+Holdings holdings_of(const InspectResult& found) {
   const Catalog& catalog = found.catalog();
-  std::map<std::string, Holding, NaturalLess> by_name;
+  std::vector<std::pair<const Entry*, std::map<const Holding*, uint64_t>>> held;
+  ByName by_name;
   const auto of_item = [&](ItemId id) -> Holding* {
     const Item& item = catalog.items[id];
     if (item.file == kNone) return nullptr;
@@ -39,33 +84,49 @@ std::vector<Holding> holdings_of(const InspectResult& found) {
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
+    std::map<const Holding*, uint64_t>& of = held.emplace_back(&e, std::map<const Holding*, uint64_t>{}).second;
     std::set<Holding*> holders;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       Holding* const h = of_item(catalog.item_of(t, c));
       if (h == nullptr) continue;
-      h->tensor_bytes += t.dtype_known ? volume(catalog.box(t, c).sizes) * bytes_of(t.dtype) : 0;
+      const uint64_t bytes = t.dtype_known ? volume(catalog.box(t, c).sizes) * bytes_of(t.dtype) : 0;
+      h->tensor_bytes += bytes;
+      of[h] += bytes;
       holders.insert(h);
     }
     for (Holding* const h : holders) ++h->tensors;
   }
-  std::vector<Holding> all;
+  Holdings result;
+  const Holding* largest = nullptr;
   for (auto& [who, h] : by_name) {
     h.who = who;
-    all.push_back(std::move(h));
+    result.all.push_back(h);
+    if (largest == nullptr || h.tensor_bytes > largest->tensor_bytes) largest = &h;
   }
-  return all;
+  uint64_t sum = 0;
+  for (const Holding& h : result.all) sum += h.tensor_bytes;
+  const auto mean = static_cast<double>(sum) / static_cast<double>(std::max<size_t>(result.all.size(), 1));
+  if (largest != nullptr && static_cast<double>(largest->tensor_bytes) > kMuch * mean)
+    result.most = held_most(held, *largest, result.all.size());
+  return result;
 }
 
-void print_holdings(std::vector<Holding> holdings, SortBy sort, const Context& context) {
+void print_holdings(Holdings found, SortBy sort, const Context& context) {
+  std::vector<Holding>& holdings = found.all;
   if (holdings.empty()) return context.print("no rank holds anything of it\n");
   const bool are_ranks = std::ranges::all_of(holdings, &Holding::is_rank);
   const Holding most = *std::ranges::max_element(holdings, {}, &Holding::tensor_bytes);
   const std::string of = (are_ranks ? "rank " : "") + escaped(most.who);
-  const bool is_even = std::ranges::all_of(holdings, [&](const Holding& h) { return h.tensor_bytes == most.tensor_bytes; });
   if (holdings.size() > 1)
-    context.print((is_even ? "all hold the same number of bytes: " + human_bytes(most.tensor_bytes)
-                           : of + " holds the most: " + human_bytes(most.tensor_bytes) + ", " + times_the_mean(most, holdings)) +
+    context.print((are_even(holdings) ? "all hold the same number of bytes: " + human_bytes(most.tensor_bytes)
+                                      : of + " holds the most: " + human_bytes(most.tensor_bytes) + ", " + times_the_mean(most, holdings)) +
                   "\n");
+  print_table(context, {false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
+    for (const HeldMost& h : found.most)
+      add({"  " + h.keys, human_bytes(h.bytes),
+           h.is_alone ? "nobody else has any of it" : human_bytes(h.beyond_mean) + " more than the mean"});
+  });
+  if (!found.most.empty()) context.print("\n");
   if (sort == SortBy::kSize) std::ranges::stable_sort(holdings, std::greater<>(), &Holding::tensor_bytes);
   print_table(context, {are_ranks, true, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
     add({are_ranks ? "rank" : "file", "bytes", "tensors", "objects"});
@@ -73,14 +134,22 @@ void print_holdings(std::vector<Holding> holdings, SortBy sort, const Context& c
   });
 }
 
-void holdings_json(JsonWriter& json, const std::vector<Holding>& holdings) {
+void holdings_json(JsonWriter& json, const Holdings& holdings) {
   json.key("ranks").begin_array();
-  for (const Holding& h : holdings) {
+  for (const Holding& h : holdings.all) {
     json.begin_object();
     if (h.is_rank) json.member("rank", uint64_t{std::stoull(h.who)});
     else json.member("file", h.who);
     json.member("tensor_bytes", h.tensor_bytes).member("tensors", h.tensors).member("objects", h.objects).end_object();
   }
+  json.end_array().key("held_most").begin_array();
+  for (const HeldMost& h : holdings.most)
+    json.begin_object()
+        .member("keys", h.keys)
+        .member("bytes", h.bytes)
+        .member("beyond_mean", h.beyond_mean)
+        .member("alone", h.is_alone)
+        .end_object();
   json.end_array();
 }
 

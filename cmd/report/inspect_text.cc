@@ -18,6 +18,7 @@
 #include "catalog/torch_files.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
+#include "report/csv.h"
 #include "report/outline.h"
 #include "report/selection_report.h"
 #include "request/dtype_flags.h"
@@ -60,12 +61,16 @@ void print_tree(const InspectResult& found, const Context& context) {
   });
 }
 
-void print_keys(const InspectResult& found, SortBy sort, const Context& context) {
+std::vector<Entry> ordered_entries(const InspectResult& found, SortBy sort) {
   std::vector<Entry> entries = sorted_entries(found.selection);
   if (sort == SortBy::kSize)
     std::ranges::stable_sort(entries, std::greater<>(), [&](const Entry& e) { return entry_bytes(found.catalog(), e); });
+  return entries;
+}
+
+void print_keys(const InspectResult& found, SortBy sort, const Context& context) {
   print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
-    for (const Entry& e : entries) {
+    for (const Entry& e : ordered_entries(found, sort)) {
       Cells of = cells(found.catalog(), e, part_text({.name = e.key}));
       if (const std::string value = value_text(found, e); e.is_blob() && !value.empty()) of.back() = value.substr(1);
       add(std::move(of));
@@ -73,8 +78,16 @@ void print_keys(const InspectResult& found, SortBy sort, const Context& context)
   });
 }
 
+void print_largest(const InspectResult& found, size_t count, const Context& context) {
+  const LongNames names = context.at_terminal(STDOUT_FILENO) ? LongNames::kOwnLine : LongNames::kOnTheLine;
+  print_table(context, {false, false, false, true, false}, names, [&](const auto& add) {
+    for (const Entry& e : largest_tensors(found, count)) add(cells(found.catalog(), e, part_text({.name = e.key})));
+  });
+}
+
 void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
   print_table(context, {false, false, false, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
+    if (context.at_terminal(STDOUT_FILENO)) add({"key", "box", "file", "offset", "bytes"});
     for (const Entry& e : sorted_entries(selection)) {
       const std::string key = shortened(e.key);
       const auto add_item = [&](ItemId id, std::string box) {
@@ -153,6 +166,28 @@ void print_files(const Catalog& catalog, SortBy sort, const Context& context) {
 }
 
 }  // namespace
+
+void inspect_csv(const InspectResult& found, const InspectStyle& style, const Context& context) {
+  const Catalog& catalog = found.catalog();
+  context.print(csv_row({"key", "kind", "dtype", "shape", "elements", "bytes", "sharding"}));
+  for (const Entry& e : style.top > 0 ? largest_tensors(found, style.top) : ordered_entries(found, style.sort)) {
+    const std::string key(e.key), bytes = std::to_string(entry_bytes(catalog, e));
+    if (e.is_blob()) {
+      context.print(csv_row({key, "object", "", "", "", bytes, ""}));
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    context.print(csv_row({key, "tensor", std::string(catalog.strings[t.dtype_name]), shape_text(catalog.dims(t)),
+                           std::to_string(catalog.elements(t)), bytes, sharding_words(catalog, t)}));
+  }
+}
+
+std::vector<Entry> largest_tensors(const InspectResult& found, size_t count) {
+  std::vector<Entry> entries = ordered_entries(found, SortBy::kSize);
+  std::erase_if(entries, [](const Entry& e) { return e.is_blob(); });
+  entries.erase(entries.begin() + static_cast<ptrdiff_t>(std::min(count, entries.size())), entries.end());
+  return entries;
+}
 
 std::string part_text(const PathPart& p) {
   if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
@@ -287,6 +322,7 @@ std::string findings_text(const InspectResult& found, const Context& context) {
 void inspect_text(const InspectResult& found, const InspectStyle& style, const Context& context) {
   const Catalog& catalog = found.catalog();
   const InspectView view = style.view;
+  if (style.top > 0) return print_largest(found, style.top, context);
   if (view == InspectView::kKeys) return print_keys(found, style.sort, context);  // for programs: nothing else
   if (view == InspectView::kChunks) return print_chunks(catalog, found.selection, context);
   const std::string findings = fitted(context, findings_text(found, context), STDOUT_FILENO);

@@ -22,7 +22,10 @@ struct InspectStyle {
   InspectView view = InspectView::kOutline;
   std::optional<size_t> depth;  // of the outline; nullopt: what fits a screen
   SortBy sort = SortBy::kName;
+  size_t top = 0;  // the largest tensors alone, so many; 0: another view
 };
+// A row for each key, or with `top` for each of these tensors.
+void inspect_csv(const InspectResult& found, const InspectStyle& style, const Context& context);
 void inspect_text(const InspectResult& found, const InspectStyle& style, const Context& context);
 // `more` adds members at the end.
 void inspect_json(
@@ -42,9 +45,22 @@ struct Holding {
   bool is_rank = false;
   uint64_t tensor_bytes = 0, tensors = 0, objects = 0;
 };
-std::vector<Holding> holdings_of(const InspectResult& found);
-void print_holdings(std::vector<Holding> holdings, SortBy sort, const Context& context);
-void holdings_json(JsonWriter& json, const std::vector<Holding>& holdings);  // the member "ranks"
+// Keys of which the largest holds more than the others.
+struct HeldMost {
+  std::string keys;  // escaped; several in a row, as an outline has them
+  uint64_t bytes = 0, beyond_mean = 0;
+  bool is_alone = false;  // nobody else holds any of it
+};
+struct Holdings {
+  std::vector<Holding> all;
+  std::vector<HeldMost> most;  // of the largest, if it holds much more than the mean; the greatest excess first
+};
+Holdings holdings_of(const InspectResult& found);
+void print_holdings(Holdings holdings, SortBy sort, const Context& context);
+void holdings_json(JsonWriter& json, const Holdings& holdings);  // the members "ranks" and "held_most"
+
+// Tensors by the bytes of their elements, at most so many.
+std::vector<Entry> largest_tensors(const InspectResult& found, size_t count);
 
 // Keys under the components of their paths, a heading for each new component above the leaf.
 struct TreeRow {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "line/lines.h"
+#include "report/csv.h"
 #include "report/step_text.h"
 
 namespace dcp::cmd {
@@ -79,14 +80,30 @@ void print_steps(const RunSurvey& run, StepsShown shown, const Context& context)
   const int64_t now = wall_clock_ns();
   print_answer(run, now, context);
   const size_t count = std::min(shown.last, run.steps.size());
-  print_table(context, {true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
+  std::vector<bool> right{true, false, true, true, false, false};
+  if (shown.dates) right.insert(right.begin() + 2, false);
+  print_table(context, right, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t i = 0; i < count; ++i) {
       const size_t s = shown.newest_first ? run.steps.size() - 1 - i : run.steps.size() - count + i;
       const StepFacts& step = run.steps[s];
-      row({std::to_string(step.number), escaped(step.name), age_text(step, now), human_bytes(step.bytes),
-           std::string(content_name(step.content)), standing(run, s)});
+      Cells cells{std::to_string(step.number),
+                  escaped(step.name),
+                  age_text(step, now),
+                  human_bytes(step.bytes),
+                  std::string(content_name(step.content)),
+                  standing(run, s)};
+      if (shown.dates) cells.insert(cells.begin() + 2, date_text(step));
+      row(std::move(cells));
     }
   });
+}
+
+void print_steps_csv(const RunSurvey& run, size_t last, const Context& context) {
+  context.print(csv_row({"step", "path", "state", "content", "bytes", "files", "modified", "what is wrong"}));
+  for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size())))
+    context.print(
+        csv_row({std::to_string(s.number), s.path, std::string(word_of(s)), std::string(content_name(s.content)), std::to_string(s.bytes),
+                 std::to_string(s.files), s.modified_ns == 0 ? "" : date_text(s), s.fault ? fault_text(*s.fault, s.path) : ""}));
 }
 
 void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write) {

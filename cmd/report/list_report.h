@@ -13,8 +13,10 @@ namespace dcp::cmd {
 struct StepsShown {
   bool newest_first = false;
   size_t last = SIZE_MAX;  // so many of the newest
+  bool dates = false;      // beside ages
 };
 void print_steps(const RunSurvey& run, StepsShown shown, const Context& context);
+void print_steps_csv(const RunSurvey& run, size_t last, const Context& context);
 void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write);
 
 }  // namespace dcp::cmd

@@ -1,5 +1,7 @@
 #include "report/selection_report.h"
 
+#include <algorithm>
+
 #include "base/problem.h"
 #include "base/text.h"
 #include "line/command.h"
@@ -7,6 +9,15 @@
 
 namespace dcp::cmd {
 namespace {
+
+// Of the options that select keys those that were typed.
+std::string rules_given(const Context& context) {
+  std::vector<std::string> given;
+  for (const std::string option : {"--include", "--exclude", "--key"})
+    if (std::ranges::any_of(context.words, [&](const std::string& word) { return word == option || word.starts_with(option + "="); }))
+      given.push_back(option);
+  return given.empty() ? "the given keys" : joined(given, ", ");
+}
 
 std::string typed(const UnmatchedRule& rule) { return option_of(rule.setting) + " " + rule.text; }
 
@@ -49,7 +60,7 @@ std::string flat_text(const Selection& s) {
 
 void describe_selection(Context& context, const Selection& s) {
   if (s.dropped_by_rules.keys > 0)
-    context.info("left out " + counted(s.dropped_by_rules.keys, "key") + " by --include, --exclude, --key" + names_of(s.dropped_by_rules));
+    context.info("left out " + counted(s.dropped_by_rules.keys, "key") + " by " + rules_given(context) + names_of(s.dropped_by_rules));
   const bool is_short = s.dropped_non_model.keys <= LeftOut::kNamed && s.dropped_non_model.keys > s.dropped_top.size();
   if (s.dropped_non_model.keys > 0)
     context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model.keys, "non-model key") +

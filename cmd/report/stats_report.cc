@@ -1,8 +1,11 @@
 #include "report/stats_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
 #include "base/text.h"
 #include "line/lines.h"
@@ -68,6 +71,38 @@ std::string names_of(const StatsResult& result, uint64_t TensorStats::* count) {
   return names.empty() ? "" : counted(names.size(), "tensor") + ": " + list_of(names);
 }
 
+Cells stats_row(const KeyStats& k) {
+  const TensorStats& s = k.stats;
+  Cells row{shortened(k.key), std::string(facts_of(k.dtype).name), shape_text(k.shape)};
+  if (k.fault) row.insert(row.end(), {"cannot be read"});
+  else if (!k.has_numbers) row.insert(row.end(), {"no numbers"});
+  else if (s.finite() == 0) row.insert(row.end(), {"", "", "", "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
+  else
+    row.insert(row.end(), {bound_text(k.dtype, s.min), bound_text(k.dtype, s.max), number_text(s.mean),
+                           s.finite() > 1 ? number_text(s.std()) : "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
+  return row;
+}
+
+// So that lines fit a terminal: what says least of a model that went wrong goes first. From right to left.
+std::vector<size_t> columns_left_out(const RowSource& rows, size_t width) {
+  constexpr size_t kStd = 6, kMean = 5, kZero = 7, kShape = 2, kDtype = 1;
+  std::vector<size_t> widths;
+  rows([&](const Cells& row) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  });
+  size_t sum = 0;
+  for (const size_t w : widths) sum += w + 2;
+  std::vector<size_t> left_out;
+  for (const size_t column : {kStd, kMean, kZero, kDtype, kShape}) {
+    if (sum <= width + 2 || column >= widths.size()) break;
+    sum -= widths[column] + 2;
+    left_out.push_back(column);
+  }
+  std::ranges::sort(left_out, std::greater<>());
+  return left_out;
+}
+
 }  // namespace
 
 std::string stats_text(const KeyStats& k) {
@@ -131,20 +166,20 @@ void print_stats(const StatsResult& result, const Context& context) {
   std::vector<const KeyStats*> sorted;
   for (const KeyStats& k : result.tensors) sorted.push_back(&k);
   std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
-  const std::vector<bool> right{false, false, false, true, true, true, true, true, true, true};
-  print_table(context, right, LongNames::kOnTheLine, [&](const std::function<void(Cells)>& add) {
+  const auto rows = [&](const std::function<void(Cells)>& add) {
     if (!sorted.empty()) add({"key", "dtype", "shape", "min", "max", "mean", "std", "zero", "NaN", "inf"});
-    for (const KeyStats* k : sorted) {
-      const TensorStats& s = k->stats;
-      Cells row{shortened(k->key), std::string(facts_of(k->dtype).name), shape_text(k->shape)};
-      if (k->fault) row.insert(row.end(), {"cannot be read"});
-      else if (!k->has_numbers) row.insert(row.end(), {"no numbers"});
-      else if (s.finite() == 0) row.insert(row.end(), {"", "", "", "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
-      else
-        row.insert(row.end(), {bound_text(k->dtype, s.min), bound_text(k->dtype, s.max), number_text(s.mean),
-                               s.finite() > 1 ? number_text(s.std()) : "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
+    for (const KeyStats* k : sorted) add(stats_row(*k));
+  };
+  std::vector<bool> right{false, false, false, true, true, true, true, true, true, true};
+  const std::vector<size_t> left_out =
+      context.at_terminal(STDOUT_FILENO) ? columns_left_out(rows, context.columns(STDOUT_FILENO)) : std::vector<size_t>{};
+  for (const size_t column : left_out) right.erase(right.begin() + static_cast<ptrdiff_t>(column));
+  print_table(context, right, LongNames::kOnTheLine, [&](const std::function<void(Cells)>& add) {
+    rows([&](Cells row) {
+      for (const size_t column : left_out)
+        if (column < row.size()) row.erase(row.begin() + static_cast<ptrdiff_t>(column));
       add(std::move(row));
-    }
+    });
   });
 }
 

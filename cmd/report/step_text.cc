@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <ctime>
 
+#include "base/text.h"
 #include "line/problem_words.h"
 #include "line/sandbox.h"
 #include "request/source.h"
@@ -60,6 +62,14 @@ std::string age_text(const StepFacts& step, int64_t now) {
   return std::to_string(s / kDay) + " d";
 }
 
+std::string date_text(const StepFacts& step) {
+  if (step.modified_ns == 0) return "-";
+  const auto seconds = static_cast<time_t>(step.modified_ns / kSecond);
+  tm parts{};
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%F %T", ::localtime_r(&seconds, &parts))};
+}
+
 uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds) {
   constexpr std::pair<std::string_view, uint64_t> kUnits[] = {{"", 1},     {"s", 1},     {"m", 60},    {"min", 60},
                                                               {"h", 3600}, {"d", 86400}, {"w", 604800}};
@@ -96,7 +106,9 @@ std::string fault_text(const Problem& fault, const std::string& path) {
 std::string state_text(const StepFacts& step) {
   std::string text(word_of(step));
   if (step.state == StepState::kLocked) return text + ": a dcpctl is writing it";
-  return step.fault ? text + ": " + fault_text(*step.fault, step.path) : text;
+  if (!step.fault) return text;
+  return text + ": " + fault_text(*step.fault, step.path) +
+         (step.more_faults > 0 ? ", and " + counted(step.more_faults, "more finding") : "");
 }
 
 void step_json(JsonWriter& json, const StepFacts& step) {
@@ -110,6 +122,7 @@ void step_json(JsonWriter& json, const StepFacts& step) {
   if (!step.fault) return;
   json.key("fault");
   finding_json(json, *step.fault);
+  if (step.more_faults > 0) json.member("more_faults", step.more_faults);
 }
 
 }  // namespace dcp::cmd

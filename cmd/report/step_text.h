@@ -26,6 +26,8 @@ void add_run(Command& command, Context& context, RunFlags& flags, Access access)
 int64_t wall_clock_ns();
 // "45 s", "5 min", "3 h", "12 d"; a time in the future is "0 s"; without one, "-".
 std::string age_text(const StepFacts& step, int64_t now);
+// "2026-11-25 23:42:07", of where the program runs.
+std::string date_text(const StepFacts& step);
 enum class Seconds : uint8_t { kWithUnit, kWithoutUnit };  // where 7 may be meant as days, it takes a unit
 // 90s, 10min, 12h, 7d, 2w, and 0: nanoseconds. Throws usage.
 uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds);

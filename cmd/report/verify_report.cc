@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
+#include "line/option_values.h"
 #include "line/problem_words.h"
 #include "report/stats_report.h"
 #include "report/step_text.h"
@@ -100,11 +101,31 @@ std::string VerifyReport::summary() const {
     text += "  left out by " + left_out_by + ": " + grouped(result.left_out_records) + " of " +
             counted(result.data_records, "data record") + ", " + human_bytes(result.left_out_bytes) + " of " +
             human_bytes(result.data_bytes) + "\n";
+  if (result.left_out_findings > 0)
+    text += "  " + counted(result.left_out_findings, "finding") + " about keys that are left out " +
+            (result.left_out_findings == 1 ? "does" : "do") + " not count\n";
   if (!against.empty())
     text += "  " + counted(result.compared_keys, "key") + " and " + counted(result.compared_files, "file") + " compared with " +
             escaped(against) + "\n";
   if (result.wrote_manifest && manifest != "-") text += "  manifest: " + escaped(manifest) + "\n";
   return text;
+}
+
+// What is left of a damaged checkpoint, and the command that still writes it.
+std::string VerifyReport::whole_text() const {
+  const Harm& harm = *result.harm;
+  const auto of = [](uint64_t whole, uint64_t all, const char* one) {
+    return (whole == all ? "all " + grouped(all) : grouped(whole) + " of " + grouped(all)) + " " + one + (all == 1 ? "" : "s");
+  };
+  std::string text = "  " + of(result.tensors - harm.tensors, result.tensors, "tensor");
+  if (result.objects > 0) text += " and " + of(result.objects - harm.objects, result.objects, "object");
+  text += " are whole";
+  constexpr size_t kNamed = 5;
+  if (!harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + "\n";
+  text += harm.of_model.empty() ? ", the model's among them" : "";
+  text += "; 'dcpctl consolidate " + shell_word(result.checkpoint) + " OUT --model-only";
+  for (const std::string& key : harm.of_model) text += " --exclude " + shell_word(key);
+  return text + "' writes " + (harm.of_model.empty() ? "it" : "the others of the model") + "\n";
 }
 
 void VerifyReport::print(const Context& context) const {
@@ -122,6 +143,7 @@ void VerifyReport::print(const Context& context) const {
     const Style style = is_bad ? Style::kRed : is_whole && !has_not_finite(stats) ? Style::kGreen : Style::kYellow;
     text += escaped(path) + ": " + styled(verdict() + not_finite(stats), style, color) + summary();
   }
+  if (result.harm && result.left_out_records == 0) text += whole_text();
   if (manifest == "-" && context.prints) write_fd(STDERR_FILENO, fitted(context, text, STDERR_FILENO));
   context.print(manifest == "-" ? result.manifest : fitted(context, text, STDOUT_FILENO));
 }
@@ -177,6 +199,14 @@ void VerifyReport::json(JsonWriter& out) const {
         .member("path", against)
         .member("keys", result.compared_keys)
         .member("files", result.compared_files)
+        .end_object();
+  if (result.left_out_findings > 0) out.member("left_out_findings", result.left_out_findings);
+  if (result.harm)
+    out.key("whole")
+        .begin_object()
+        .member("tensors", result.tensors - result.harm->tensors)
+        .member("blobs", result.objects - result.harm->objects)
+        .member("damaged_model_keys", result.harm->of_model)
         .end_object();
   if (result.wrote_manifest) out.member("manifest", manifest);
   out.key("findings").begin_array();

@@ -42,6 +42,7 @@ class VerifyReport {
   std::string_view word() const;
   std::string verdict() const;
   std::string summary() const;
+  std::string whole_text() const;
   int exit_code() const;
   int exit_of_step() const;
 

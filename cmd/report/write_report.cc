@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "app/ranked_run.h"
 #include "base/text.h"
+#include "format/npy.h"
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"
@@ -41,6 +43,14 @@ void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNot
   out.key(name).begin_array();
   for (const KeyNote& n : notes) out.begin_object().member("key", n.key).member("why", n.text).end_object();
   out.end_array();
+}
+
+void note_numpy_bits(DType dtype, Context& context) {
+  if (is_numpy_dtype(dtype)) return;
+  const std::string name(facts_of(dtype).name);
+  const bool castable = facts_of(dtype).kind == DTypeKind::kFloat;
+  context.info("numpy has no " + name + ": its bits are there as uint" + std::to_string(8 * bytes_of(dtype)) +
+               (castable ? "; --dtype float32 converts it" : ""));
 }
 
 void WriteReport::describe_casts(Context& context) const {
@@ -100,6 +110,11 @@ void WriteReport::describe(Context& context) const {
   describe_plan(context);
   describe_casts(context);
   describe_unmatched(context, unmatched());
+  if (request.output.kind == OutputRequest::Kind::kNpy || request.output.kind == OutputRequest::Kind::kNpz) {
+    std::set<DType> dtypes;
+    for (const Region& r : result.plan->regions) dtypes.insert(r.dtype);
+    for (const DType dtype : dtypes) note_numpy_bits(dtype, context);
+  }
   const uint64_t unchecked = result.plan->unchecked_records;
   if (!result.catalog().traits().tensors_only && unchecked > 0)
     context.info(counted(unchecked, "record") + " without a CRC: their writer computed none");

@@ -13,6 +13,9 @@ namespace dcp::cmd {
 
 void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes);
 
+// Of a tensor in a file for numpy: that its bits are there as integers.
+void note_numpy_bits(DType dtype, Context& context);
+
 class WriteReport {
  public:
   WriteReport(std::string source_path, std::string output_path) : source(std::move(source_path)), output(std::move(output_path)) {}

@@ -22,11 +22,13 @@ void add_model_file(Command& c, ModelFileFlags& f) {
   c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
 }
 
+static bool is_npz(const std::string& out) { return out.ends_with(".npz") || out.ends_with(".NPZ"); }
+
 std::optional<OutputRequest> model_file(const std::string& out, const ModelFileFlags& flags) {
   using Kind = OutputRequest::Kind;
   OutputRequest request{
       .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
-  const std::optional<Kind> file = model_file_kind(out);
+  const std::optional<Kind> file = is_npz(out) ? Kind::kNpz : model_file_kind(out);
   const bool is_sized = !flags.max_shard_size.empty() || !flags.like_index.empty();
   if (!flags.assets.empty() && file && !is_sized) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder name");
   if (is_sized || !flags.assets.empty()) {

@@ -1,7 +1,11 @@
 #include "request/output_name.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/file_names.h"
 #include "base/problem.h"
@@ -12,9 +16,30 @@ namespace dcp::cmd {
 void check_folder_name(const std::string& out) {
   std::string ending = std::filesystem::path(without_trailing_slashes(out)).extension();
   for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  if (!is_checkpoint_name("model" + ending)) return;
+  // What writes such a file; "": nothing.
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{".npz", "consolidate and convert write it"},
+                                                                       {".npy", "'dcpctl extract CKPT KEY OUT.npy' writes it"},
+                                                                       {".json", "'dcpctl inspect CKPT --json' prints it"},
+                                                                       {".txt", "'dcpctl extract CKPT KEY OUT.txt' writes it"},
+                                                                       {".csv", "'dcpctl inspect CKPT --csv' prints it"},
+                                                                       {".html", "'dcpctl inspect CKPT --html OUT.html' writes it"},
+                                                                       {".tsv", ""},
+                                                                       {".zip", ""},
+                                                                       {".tar", ""},
+                                                                       {".gz", ""},
+                                                                       {".zst", ""},
+                                                                       {".gguf", ""},
+                                                                       {".h5", ""},
+                                                                       {".hdf5", ""},
+                                                                       {".onnx", ""},
+                                                                       {".pkl", ""},
+                                                                       {".msgpack", ""},
+                                                                       {".parquet", ""}};
+  const auto other = std::ranges::find(kOthers, ending, [](const auto& o) { return o.first; });
+  const bool is_model = is_checkpoint_name("model" + ending);
+  if (!is_model && other == std::end(kOthers)) return;
   Problem p = make_problem(ProblemId::usage, {.path = out}, "the name of a file", "a folder");
-  p.hint = "consolidate and convert write files";
+  p.hint = is_model ? "consolidate and convert write files" : other->second;
   throw Error(std::move(p));
 }
 

@@ -110,7 +110,7 @@ void note_only(const DiffKey& key, const HeldKeys& side, const HeldKeys& other, 
   DiffResult::Side& reported = is_a ? result.a : result.b;
   if (is_object && !other.holds_objects()) return reported.not_held.push_back(key.key);
   if (is_object && key.may_be_gone && other.drops_empty()) return reported.gone.push_back(key.key);
-  KeyDifference d{.kind = kind, .key = key.key, .a = {}, .b = {}};
+  KeyDifference d{.kind = kind, .key = key.key, .a = {}, .b = {}, .is_state = key.is_state};
   (is_a ? d.a : d.b) = held(side, key);
   result.differences.push_back(std::move(d));
 }
@@ -144,6 +144,7 @@ std::vector<TensorKeys> compare_keys(const DiffRequest& request, const Both& in,
       note_only(*b++, in.b, in.a, KeyDifference::Kind::kOnlyB, result);
     } else {
       ++(a->kind == DiffKey::Kind::kObject && b->kind == DiffKey::Kind::kObject ? result.objects : result.tensors);
+      result.state_of_both += a->is_state;
       if (const auto kind = difference_of(request, in, *a, *b, tensors))
         result.differences.push_back({.kind = *kind, .key = a->key, .a = held(in.a, *a), .b = held(in.b, *b)});
       ++a, ++b;
@@ -260,6 +261,11 @@ void with_unknown_needs(const Fn& fn) {
 }
 
 }  // namespace
+
+bool DiffResult::model_equal() const {
+  return tensors > 0 && state_of_both == 0 && !equal() &&
+         std::ranges::all_of(differences, [](const KeyDifference& d) { return d.kind == KeyDifference::Kind::kOnlyA && d.is_state; });
+}
 
 uint64_t DiffResult::count(KeyDifference::Kind kind) const {
   return static_cast<uint64_t>(std::ranges::count(differences, kind, &KeyDifference::kind));

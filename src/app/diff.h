@@ -37,6 +37,7 @@ struct KeyDifference {
   Kind kind = Kind::kValues;
   std::string key;
   std::optional<HeldValue> a, b;
+  bool is_state = false;  // of one side only: what a trainer keeps beside the model
   // Of kValues:
   DType dtype{};  // that both were converted to
   uint64_t elements = 0;
@@ -54,11 +55,14 @@ struct DiffResult {
   std::vector<UnmatchedRule> unmatched;     // rules that match no key of either side
   std::vector<KeyDifference> differences;   // by key
   uint64_t tensors = 0, objects = 0;        // on both sides
+  uint64_t state_of_both = 0;               // of these, keys that a trainer keeps beside the model
   uint64_t elements = 0, tensor_bytes = 0;  // whose values were compared, of one side
   ElementDifferences values;                // sums over all of them: the counts
   uint64_t bytes_read = 0, planned_memory = 0, nanoseconds = 0;
 
   bool equal() const { return differences.empty(); }
+  // The second has the first's model, and nothing of what that keeps beside it.
+  bool model_equal() const;
   uint64_t count(KeyDifference::Kind kind) const;
 };
 

@@ -212,8 +212,10 @@ HeldKeys::HeldKeys(DiffSide the_side, Ready the_ready)
   keys.reserve(entries.size());
   std::map<ItemId, std::vector<const Entry*>> objects;
   for (const Entry& e : entries) {
-    if (!e.is_blob()) add_tensor(e);
-    else objects[ready.source().resolved.first_of(ready.catalog().item_of(e.blob()))].push_back(&e);
+    if (!e.is_blob()) {
+      add_tensor(e);
+      keys.back().is_state = is_state(e);
+    } else objects[ready.source().resolved.first_of(ready.catalog().item_of(e.blob()))].push_back(&e);
   }
   for (const auto& [item, of_item] : objects) add_objects(item, of_item);
   inner_.end();
@@ -259,10 +261,16 @@ void HeldKeys::add_objects(ItemId item, const std::vector<const Entry*>& entries
       if (!l.known) l.known = known_of(object, digester, l.leaf, key);
       DiffKey& k = keys.emplace_back(*l.known);
       k.key = key;
+      k.is_state = is_state(*e);
       const bool in_list = l.rest.empty() ? !path.empty() && path.back().position >= 0 : l.in_list;
       k.may_be_gone = k.kind == DiffKey::Kind::kObject && (l.leaf.empty_mapping || (in_list && l.leaf.value.kind == dcp::Kind::kNil));
     }
   }
+}
+
+bool HeldKeys::is_state(const Entry& e) const {
+  const TrainingState& state = side.selected.selection.state;
+  return !side.is_mapped() && !state.models.empty() && !state.is_model(e.ref);
 }
 
 DiffKey HeldKeys::known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key) {

@@ -45,6 +45,7 @@ struct DiffKey {
   TensorId tensor = 0;       // of the catalog, or of the tensors inside objects
   ObjectDigest digest{};     // of an object
   std::string text{};        // the object as a short text
+  bool is_state = false;     // what a trainer keeps beside the model
   bool may_be_gone = false;  // an empty dict, or None in a list, which a DCP folder does not store
 };
 
@@ -67,6 +68,7 @@ class HeldKeys {
   bool drops_empty() const { return ready.catalog().traits().has_metadata; }
 
  private:
+  bool is_state(const Entry& entry) const;
   void add_tensor(const Entry& entry);
   void add_objects(ItemId item, const std::vector<const Entry*>& entries);
   DiffKey known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <set>
 
 #include "app/model_config.h"
 #include "app/resources.h"
@@ -17,11 +18,26 @@
 
 namespace dcp {
 
+static std::vector<KeyRef> learning_rates(const Selection& selection) {
+  std::vector<KeyRef> keys;
+  for (const Entry& e : selection.entries)
+    if (selection.state.is_optimizers(e.ref) && (e.key.ends_with(".lr") || e.key.ends_with(".learning_rate"))) keys.push_back(e.ref);
+  return keys;
+}
+
 // What an optimizer keeps of each parameter comes last.
 static std::vector<KeyRef> shown_keys(const Selection& selection) {
   std::vector<KeyRef> keys;
   for (const Entry& e : selection.entries) keys.push_back(e.ref);
   std::ranges::stable_partition(keys, [&](KeyRef key) { return !selection.state.is_optimizers(key); });
+  // One learning rate of each group of parameters, or of enough of them all: in flat state dicts each parameter has its own.
+  constexpr size_t kRates = 64;
+  const std::vector<KeyRef> rates = learning_rates(selection);
+  const size_t apart = rates.size() / kRates + 1;
+  std::set<KeyRef> first;
+  for (size_t i = 0; i < rates.size(); i += apart) first.insert(rates[i]);
+  if (!rates.empty()) first.insert(rates.back());
+  std::ranges::stable_partition(keys, [&](KeyRef key) { return first.contains(key); });
   return keys;
 }
 

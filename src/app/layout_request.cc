@@ -24,6 +24,13 @@ using Json = nlohmann::basic_json<Members>;
   throw Error(std::move(p));
 }
 
+[[noreturn]] void fail_without_ranks(const std::string& file) {
+  Problem p = make_problem(ProblemId::usage, {.path = file});
+  if (!file.empty()) p.what = "neither world_size, mesh nor like";
+  p.remedy = Remedy::kWorldSize;
+  throw Error(std::move(p));
+}
+
 [[noreturn]] void fail_file(const std::string& path, const std::string& got, const std::string& expected) {
   fail(ProblemId::usage, {.path = path}, got, expected);
 }
@@ -112,6 +119,12 @@ std::string checkpoint_of_layout(Store& store, const std::string& file) {
   }
 }
 
+uint32_t world_size_of(const LayoutRequest& request, const Catalog& source) {
+  if (source.traits().has_metadata)
+    if (const uint32_t ranks = ranks_shown(source)) return ranks;
+  fail_without_ranks(request.file);
+}
+
 RequestedLayout requested_layout(const LayoutRequest& given, Store& store, uint64_t memory_bytes) {
   const LayoutRequest request = given.file.empty() ? given : read_layout(store, given.file);
   RequestedLayout requested;
@@ -128,12 +141,7 @@ RequestedLayout requested_layout(const LayoutRequest& given, Store& store, uint6
     requested.options.like = requested.like.get();
     if (requested.options.world_size == 0) requested.options.world_size = std::max<uint32_t>(ranks_shown(*requested.like), 1);
   }
-  if (requested.options.world_size == 0) {
-    Problem p = make_problem(ProblemId::usage, {.path = request.file});
-    if (!request.file.empty()) p.what = "neither world_size, mesh nor like";
-    p.remedy = Remedy::kWorldSize;
-    throw Error(std::move(p));
-  }
+  if (requested.options.world_size == 0 && !request.file.empty()) fail_without_ranks(request.file);
   return requested;
 }
 

@@ -18,7 +18,9 @@ struct RequestedLayout {
   DcpLayoutOptions options;
   std::unique_ptr<const Catalog> like;  // options.like, if any
 };
-// Opens the `like` checkpoint. `memory_bytes`: cap for its metadata. Throws usage, and what opening throws.
+// The number of ranks of a source, for an output that is given none. Throws usage where its files do not say it.
+uint32_t world_size_of(const LayoutRequest& request, const Catalog& source);
+// Without a world size, a mesh, `like` and a file the result has no number of ranks. Opens the `like` checkpoint. `memory_bytes`: cap for its metadata. Throws usage, and what opening throws.
 RequestedLayout requested_layout(const LayoutRequest& request, Store& store, uint64_t memory_bytes);
 
 }  // namespace dcp

@@ -8,6 +8,7 @@
 #include "app/resources.h"
 #include "base/file_names.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "catalog/data_files.h"
 #include "files/file_set.h"
 #include "files/output_free.h"
@@ -192,9 +193,15 @@ Plan plan_output(const OutputRequest& request, const OutputLayout& given, const 
   using Form = OutputRequest::Kind;
   const Selection& selection = selected.selection;
   if (request.same_kind) check_same_kind(request, source.catalog.traits());
-  if (request.kind == Form::kDcp) return plan_dcp(source, selection, given.dcp.options);
-  if (request.kind == Form::kItems)
-    return plan_item_folder(source, selection, {given.dcp.options, request.model_in_safetensors, request.device_type});
+  if (request.kind == Form::kDcp || request.kind == Form::kItems) {
+    DcpLayoutOptions where = given.dcp.options;
+    if (where.world_size == 0) {
+      where.world_size = world_size_of(request.layout, source.catalog);
+      world.events.info("for " + counted(where.world_size, "rank") + ", as in the source");
+    }
+    if (request.kind == Form::kDcp) return plan_dcp(source, selection, where);
+    return plan_item_folder(source, selection, {where, request.model_in_safetensors, request.device_type});
+  }
   if (request.kind == Form::kSameFolder) return same_folder(request, given.units, source, selection);
   LayoutOptions layout;
   layout.units = given.units;

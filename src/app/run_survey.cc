@@ -137,16 +137,19 @@ class Surveyor {
       const FrozenCatalog opened = open_checkpoint(store_, path, options_);
       facts.kind = opened->catalog.kind;
       facts.content = joined(facts.content, content_of(find_training_state(opened->catalog)));
-      facts.fault = fault_of(*opened);
+      facts.fault = fault_of(*opened, facts.more_faults);
     } catch (const Error& e) {
       facts.fault = e.problem();
     }
   }
 
-  static std::optional<Problem> fault_of(const OpenedCatalog& opened) {
-    for (const Problem& p : structure_findings(opened))
-      if (p.severity >= Severity::kDamage || p.id == ProblemId::rank_missing) return p;
-    return std::nullopt;
+  // The first, and how many more there are.
+  static std::optional<Problem> fault_of(const OpenedCatalog& opened, uint64_t& more) {
+    std::vector<Problem> faults = structure_findings(opened);
+    std::erase_if(faults, [](const Problem& p) { return p.severity < Severity::kDamage && p.id != ProblemId::rank_missing; });
+    if (faults.empty()) return std::nullopt;
+    more += faults.size() - 1;
+    return faults.front();
   }
 
   bool is_locked(const Step& step) const {

@@ -36,6 +36,7 @@ struct StepFacts {
   bool is_link = false;
   StepState state = StepState::kUnclear;
   std::optional<Problem> fault;  // why it is not complete
+  uint64_t more_faults = 0;      // beside that one
   StepContent content = StepContent::kUnknown;
   CheckpointKind kind{};
   std::vector<std::string> parts;       // if it is several checkpoints in subfolders

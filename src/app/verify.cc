@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "files/output_free.h"
 #include "items/idle_parameters.h"
 #include "items/unsafe.h"
+#include "select/training_state.h"
 
 namespace dcp {
 namespace {
@@ -82,6 +85,60 @@ void sort_findings(std::vector<Problem>& findings) {
   findings.erase(std::unique(findings.begin(), findings.end(), same), findings.end());
 }
 
+// The keys that a finding is about; none: it is about a file, or all of them.
+std::vector<std::string> keys_of(const Problem& p) {
+  return !p.keys.empty() || p.place.tensor.empty() ? p.keys : std::vector{p.place.tensor};
+}
+
+// Drops findings that are only about keys which are left out; returns how many.
+uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const SelectOptions& select) {
+  if (select.rules.empty() && !select.model_only && select.root.empty() && !select.tensors_only) return 0;
+  const Selection selection = select_keys(catalog, select);
+  std::set<std::string_view> kept;
+  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
+  return std::erase_if(findings, [&](const Problem& p) {
+    const std::vector<std::string> keys = keys_of(p);
+    return !keys.empty() && std::ranges::none_of(keys, [&](const std::string& key) { return kept.contains(key); });
+  });
+}
+
+// Nothing where some damage is in neither a key nor the length of a file.
+std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog& catalog) {
+  std::set<std::string, std::less<>> names;
+  bool is_damaged = false;
+  for (const Problem& p : findings) {
+    if (p.severity < Severity::kDamage) continue;
+    is_damaged = true;
+    const std::vector<std::string> keys = keys_of(p);
+    if (keys.empty() && p.id != ProblemId::file_missing && p.id != ProblemId::item_past_end) return std::nullopt;
+    names.insert(keys.begin(), keys.end());
+  }
+  if (!is_damaged) return std::nullopt;
+  const auto is_there = [&](ItemId id) {
+    const Item& item = catalog.items[id];
+    if (item.file == kNone) return true;
+    const std::optional<uint64_t> bytes = catalog.files[item.file].bytes;
+    return bytes && item.offset <= *bytes && item.length <= *bytes - item.offset;
+  };
+  const auto is_whole = [&](KeyRef key) {
+    if (names.contains(catalog.key(key))) return false;
+    if (key.is_blob()) return is_there(catalog.item_of(key.blob()));
+    const Tensor& t = catalog.tensors[key.tensor()];
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      if (!is_there(catalog.item_of(t, c))) return false;
+    return true;
+  };
+  const TrainingState state = find_training_state(catalog);
+  Harm harm{.has_one_model = state.models.size() == 1};
+  for (const KeyRef key : catalog.order) {
+    harm.model_keys += state.is_model(key);
+    if (is_whole(key)) continue;
+    ++(key.is_blob() ? harm.objects : harm.tensors);
+    if (state.is_model(key)) harm.of_model.emplace_back(catalog.key(key));
+  }
+  return harm.tensors + harm.objects > 0 ? std::optional(std::move(harm)) : std::nullopt;
+}
+
 void note_catalog(const Catalog& catalog, VerifyResult& result) {
   result.kind = catalog.kind;
   result.checkpoint = catalog.path;
@@ -110,6 +167,14 @@ void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport 
   const bool never_has_one = !source.catalog.traits().in_torch_files && std::ranges::all_of(source.catalog.files, &DataFile::raw);
   p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
   result.findings.push_back(std::move(p));
+}
+
+// What they come to.
+void note_findings(const VerifyRequest& request, const Catalog& catalog, VerifyResult& result) {
+  if (!request.digests()) result.left_out_findings = drop_left_out(result.findings, catalog, request.select);
+  result.harm = harm_of(result.findings, catalog);
+  result.unsafe = fold_unsafe(result.findings);
+  sort_findings(result.findings);
 }
 
 void note_comparison(ManifestComparison compared, VerifyResult& result) {
@@ -188,8 +253,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
     if (expected) note_comparison(compare_with(std::move(*expected), found, plan, source.catalog, request.subset), result);
     keep_manifest(request, world, found, result);
   }
-  result.unsafe = fold_unsafe(result.findings);
-  sort_findings(result.findings);
+  note_findings(request, catalog, result);
   result.nanoseconds = world.io.now_ns() - begin;
 }
 

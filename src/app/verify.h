@@ -23,9 +23,17 @@ struct VerifyRequest {
   Subset subset = Subset::kNo;
   bool file_digests = true;  // also of whole files, which reads them a second time
   MapRequest map;            // the manifest is of its result
-  SelectOptions select;      // which keys, under which names, a manifest holds
+  SelectOptions select;      // which keys, under which names, a manifest holds; which ones findings are about
 
   bool digests() const { return !manifest.empty() || !against.empty(); }
+};
+
+// Of a damaged checkpoint, what is not whole.
+struct Harm {
+  uint64_t tensors = 0, objects = 0;
+  bool has_one_model = false;         // then it may be written alone
+  uint64_t model_keys = 0;            // of it
+  std::vector<std::string> of_model;  // those that are not whole, by name
 };
 
 // Filled as far as it got, whatever happens.
@@ -45,6 +53,8 @@ struct VerifyResult {
   uint64_t nanoseconds = 0;
   std::vector<Problem> findings;  // worst first, then by place: independent of thread timing
   std::vector<UnsafePickle> unsafe;
+  std::optional<Harm> harm;        // nullopt: no damage, or some of it is in no key that is known
+  uint64_t left_out_findings = 0;  // that are about keys which the selection leaves out, and not in findings
   uint64_t count(Severity severity) const;
   bool is_damaged() const { return count(Severity::kDamage) + count(Severity::kError) > 0; }
 };

@@ -49,8 +49,14 @@ bool Found::has_entry(bool (*is)(const DirEntry&)) { return is_folder() && std::
 Bytes Found::head() {
   if (head_) return *head_;
   if (!is_file()) fail(ProblemId::not_checkpoint, {.path = path_}, "no regular file", std::string(kExpected));
-  if (path_.ends_with(".distcp"))  // archives back to back: its content tells no more than its name
-    fail(ProblemId::not_checkpoint, {.path = path_}, "a data file of a DCP checkpoint", "the folder that it is in");
+  if (path_.ends_with(".distcp")) {  // archives back to back: its content tells no more than its name
+    Problem p = make_problem(ProblemId::not_checkpoint, {.path = path_}, "a data file of a DCP checkpoint", "the folder that it is in");
+    if (!store_.facts(folder() + "/.metadata")) {
+      p.got = "a data file of a DCP checkpoint, without its .metadata", p.expected = "";
+      p.hint = std::string(kWithoutMetadata);
+    }
+    throw Error(std::move(p));
+  }
   head_.emplace(std::min(facts_.bytes, kForeignBytes));
   const OpenFile file(store_, store_.open_read(path_));
   read_exact(store_, file.get(), 0, *head_);

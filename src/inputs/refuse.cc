@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/file_names.h"
 #include "base/text.h"
 #include "catalog/data_files.h"
 #include "format/legacy_torch.h"
@@ -161,10 +162,11 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
                                   : "its model is in these, a part for each rank of tensor parallelism: " + joined(states);
   } else if (may_be_one_nodes_part(names)) {
     p.got = ".distcp files but no .metadata";
-    p.hint = "this may be one node's part: bring the files of all nodes together, or start the command on every node";
+    p.hint = "this may be one node's part: bring the files of all nodes together, or start the command on every node; " +
+             std::string(kWithoutMetadata);
   } else if (has(kUnfinishedMetadata) || std::ranges::any_of(names, is_data_file)) {
     p.got = has(kUnfinishedMetadata) ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
-    p.hint = "the save did not finish: use an earlier step";
+    p.names = {folder_around(path)};  // where an earlier step may be
   } else if (has("snapshots") && has("blobs")) {
     p.got = "a model of the Hugging Face cache";
     p.hint = "give one of the folders in " + path + "/snapshots";

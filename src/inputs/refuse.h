@@ -13,6 +13,9 @@
 
 namespace dcp {
 
+// What helps where data files are all there is.
+inline constexpr std::string_view kWithoutMetadata =
+    "names, shapes and places were in .metadata; a copy of that of another step fits if the same ranks saved the same model";
 inline constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
 
 // Whether a folder with files of these names may be one node's part of a save: it has files of ranks, but neither metadata nor a file of

@@ -65,14 +65,14 @@ def an_argument_too_many(c):
 @wrong("usage", "consolidate ckpt out.zip")
 def an_unknown_ending(c):
     """
-    dcpctl: out.zip: got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR
+    dcpctl: out.zip: got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR
     """
 
 
 @wrong("usage", "consolidate ckpt out")
 def no_ending(c):
     """
-    dcpctl: out: got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE or --assets DIR
+    dcpctl: out: got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR
     """
 
 
@@ -132,14 +132,6 @@ def two_views_at_once(c):
 
 
 RESHARD = "reshard ckpt out "
-
-
-@wrong("usage", RESHARD)
-def no_number_of_ranks(c):
-    """
-    dcpctl: --world-size is missing
-    hint: kWorldSize
-    """
 
 
 @wrong("usage", RESHARD + "--mesh 2y4", RESHARD + "--mesh 2y4 --placements '*=shard(0),shard(0)'")

@@ -297,7 +297,7 @@ def an_empty_folder(c):
 def a_save_that_did_not_finish(c):
     """
     dcpctl: ckpt: not_checkpoint (got .metadata.tmp but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: the save did not finish: use an earlier step
+    hint: the save did not finish: 'dcpctl list . --latest' prints the newest step that did
     """
     c.write()
     (c.folder / ".metadata").rename(c.folder / ".metadata.tmp")

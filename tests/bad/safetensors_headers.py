@@ -378,7 +378,7 @@ def an_entry_without_data(c):
 @case(None, "consolidate m.safetensors out.pt --exclude lost", exit=0, creates=["out.pt"])
 def an_entry_without_data_left_out(c):
     """
-    dcpctl: left out 1 key by --include, --exclude, --key: lost
+    dcpctl: left out 1 key by --exclude: lost
     """
     put(c, LOST, bytes(8))
 
@@ -386,6 +386,6 @@ def an_entry_without_data_left_out(c):
 @case(None, "consolidate m.safetensors out.pt --exclude odd", exit=0, creates=["out.pt"])
 def an_entry_with_a_wrong_range_left_out(c):
     """
-    dcpctl: left out 1 key by --include, --exclude, --key: odd
+    dcpctl: left out 1 key by --exclude: odd
     """
     put(c, {"odd": entry(0, 4), "w": entry(4, 12)}, bytes(12))

@@ -369,7 +369,7 @@ def two_ranks_wrote_two_values(c):
 def no_metadata(c):
     """
     dcpctl: ckpt: not_checkpoint (got .distcp files but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: the save did not finish: use an earlier step
+    hint: the save did not finish: 'dcpctl list . --latest' prints the newest step that did
     """
     c.write()
     (c.folder / ".metadata").unlink()
@@ -379,7 +379,7 @@ def no_metadata(c):
 def the_files_of_a_second_node(c):
     """
     dcpctl: ckpt: not_checkpoint (got .distcp files but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: this may be one node's part: bring the files of all nodes together, or start the command on every node
+    hint: this may be one node's part: bring the files of all nodes together, or start the command on every node; names, shapes and places were in .metadata; a copy of that of another step fits if the same ranks saved the same model
     """
     c.write()
     (c.folder / ".metadata").unlink()

@@ -107,6 +107,8 @@ class Runner:
                 continue  # a line above it, or in it, says which
             if option.get("value") == "MAP" and "/" not in value and not value.endswith(".map"):
                 continue  # a built-in one
+            if option.get("value") == "CKPT" and re.match(r"model\.(layers|norm)\.", value):
+                continue  # a key behind the checkpoint
             if option.get("path") in ("read", "change"):
                 read.append(value)
             elif option.get("path") == "write" and value != "-" and not nothing_written and option.get("names") != ["--in"]:

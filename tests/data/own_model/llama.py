@@ -5,7 +5,7 @@ import sys
 
 import tensors
 
-VOCAB, HIDDEN, HEADS, GROUPS, HEAD, WIDE, LAYERS = 32, 16, 4, 2, 4, 24, 2
+VOCAB, HIDDEN, HEADS, GROUPS, HEAD, WIDE, LAYERS = 32, 16, 4, 2, 4, 24, int(os.environ.get("LAYERS", "2"))
 shapes = {"model.embed_tokens.weight": [VOCAB, HIDDEN], "model.norm.weight": [HIDDEN], "lm_head.weight": [VOCAB, HIDDEN]}
 for layer in range(LAYERS):
     at = f"model.layers.{layer}."

@@ -42,6 +42,28 @@ TEST_CASE("options are read wherever they stand, in the forms that there are") {
   }
 }
 
+TEST_CASE("other names are taken as ours") {
+  Line line;
+  CHECK(short_path(*line.read({"cat", "a", "k"}).command) == "extract");
+  CHECK(short_path(*line.read({"show", "a"}).command) == "inspect");
+  CHECK(short_path(*line.read({"show", "a", "--keys"}).command) == "inspect");
+  CHECK(short_path(*line.read({"show", "a", "k", "--head", "2"}).command) == "extract");
+  CommandLine read = line.read({"reshard", "a", "b", "--torch=2.1", "--overwrite", "--progress", "--verbose"});
+  CHECK(read.command->find("--for-torch")->given == std::vector<std::string>{"2.1"});
+  CHECK(read.command->find("--force")->count() == 1);
+  CHECK(read.command->find("--progress")->given == std::vector<std::string>{"bar"});
+  CHECK(read.command->find("-v")->count() == 1);
+  CHECK(line.wrong({"diff", "a", "b", "--dtype", "bf16", "--raw", "--compare-as"}).starts_with("--compare-as needs a value"));
+}
+
+TEST_CASE("a hint has no option of another meaning") {
+  Line line;
+  CHECK(line.wrong({"inspect", "a", "--torch", "2.1"}) == "unknown option '--torch'; see 'dcpctl inspect --help'");
+  CHECK(line.wrong({"inspect", "a", "--filter=b"}) == "unknown option '--filter'; did you mean --include?");
+  CHECK(line.wrong({"inspect", "a", "--head", "8"}) == "unknown option '--head'; see 'dcpctl inspect --help'");
+  CHECK(line.wrong({"convert", "a", "b", "--strip-prefix", "m.x"}).find("--rename '^m\\.x=>'") != std::string::npos);
+}
+
 TEST_CASE("behind -- a word is an argument, whatever it begins with") {
   Line line;
   CHECK(line.read({"inspect", "--", "--json"}).command->arguments[0].given == std::vector<std::string>{"--json"});
