@@ -71,106 +71,72 @@ bool is_item_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, fits);
 }
 
-class ItemFolder {
+// Which part of each tensor lies where in which rank's file. The arguments must outlive it.
+class ItemParts {
  public:
-  ItemFolder(const SourceFacts& source, const Selection& selection, const ItemFolderOptions& options, Plan& plan)
+  ItemParts(const SourceFacts& source, const Selection& selection, const TrainingState& state, const ItemFolderOptions& options, Plan& plan)
       : source_(source),
         catalog_(source.catalog),
-        state_(selection.state),
+        entries_(selection.entries),
+        state_(state),
         options_(options),
         ranks_(options.where.world_size),
         plan_(plan),
-        notes_(plan.items.emplace()),
-        selection_(with_items(selection, "model", notes_.model_item)),
-        entries_(selection_.entries),
-        tree_(source.catalog, selection_, entries_, options.where.limits),
         rules_(options.where.rules, entries_),
-        files_(source, {.limits = options.where.limits, .verify = options.where.units.verify}, plan_),
-        placed_(entries_.size()) {}
-
-  void run() {
-    plan_.folder = true;
-    notes_.world_size = ranks_;
-    notes_.device_type = options_.device_type;
-    notes_.rank_bound = rank_bound_entries(selection_);
-    find_items();
+        placed_(entries_.size()) {
     describe_meshes();
+  }
+
+  // `item_of`: by entry.
+  void lay_out(const std::vector<uint32_t>& item_of, ItemNotes& notes) {
+    item_of_ = item_of;
     reserve();
     source_is_sharded_ = std::ranges::any_of(catalog_.tensors, [&](const Tensor& t) { return is_sharded(source_, t); });
     for (size_t e = 0; e < entries_.size(); ++e)
       if (!entries_[e].is_blob()) tensor(e);
-    rules_.finish(catalog_.path, notes_.unmatched_placements, notes_.replicated);
-    for (size_t n = 0; n < items_.size(); ++n)
-      for (uint32_t rank = 0; rank < ranks_; ++rank) {
-        if (items_[n].is_safetensors) safetensors_file(n, rank);
-        else torch_file(n, rank);
-      }
-    metadata();
+    rules_.finish(catalog_.path, notes.unmatched_placements, notes.replicated);
+  }
+
+  const Placed& placed(size_t e) const { return placed_[e]; }
+
+  // A rank's part of a tensor.
+  struct Part {
+    std::vector<int64_t> sizes;
+    std::span<const uint32_t> regions;
+  };
+  Part part_of(size_t e, uint32_t rank) {
+    const PlanTensor& t = plan_.tensors[placed_[e].tensor];
+    const Dims dims = catalog_.dims(catalog_.tensors[t.id]);
+    boxes_.clear();
+    place_rank(placed_[e].on->mesh, placed_[e].placements, dims, rank, boxes_);
+    const auto file = [&](uint32_t r) { return plan_.regions[r].file; };
+    const auto runs = std::span(runs_).subspan(t.first_region, t.region_count);
+    const auto its = std::ranges::equal_range(runs, file_of(item_of_[e], rank), {}, file);
+    return {join_boxes(boxes_, 0, boxes_.rank_of.size(), dims.size()).sizes, {its.begin(), its.end()}};
+  }
+
+  // Of its strided placements: how many shards the later ones of the same dim make.
+  static std::vector<uint64_t> split_factors_of(const Placed& p) {
+    std::vector<uint64_t> factors(p.placements.size(), 0);
+    for (size_t m = 0; m < factors.size(); ++m) {
+      if (p.placements[m].kind != Placement::Kind::kStrided) continue;
+      factors[m] = 1;
+      for (size_t later = m + 1; later < factors.size(); ++later)
+        if (p.placements[later].kind != Placement::Kind::kReplicate && p.placements[later].dim == p.placements[m].dim)
+          factors[m] *= p.on->mesh.sizes[later];
+    }
+    return factors;
+  }
+
+  static std::vector<ItemMetadataWriter::Placement> described(const Placed& p) {
+    const std::vector<uint64_t> factors = split_factors_of(p);
+    std::vector<ItemMetadataWriter::Placement> all(factors.size());
+    for (size_t m = 0; m < all.size(); ++m)
+      if (p.placements[m].kind != Placement::Kind::kReplicate) all[m] = {.dim = p.placements[m].dim, .split_factor = factors[m]};
+    return all;
   }
 
  private:
-  struct Item {
-    std::string_view name;
-    uint32_t node = 0;  // in tree_
-    bool is_safetensors = false;
-    std::vector<size_t> entries{};
-  };
-
-  void find_items() {
-    for (const auto& [part, node] : tree_.node(0).children) items_.push_back({.name = part.name, .node = node});
-    std::ranges::sort(items_, {}, &Item::name);
-    std::map<std::string_view, size_t> by_name;
-    for (size_t n = 0; n < items_.size(); ++n) by_name.emplace(items_[n].name, n);
-    for (size_t e = 0; e < entries_.size(); ++e) {
-      item_of_.push_back(narrow<uint32_t>(by_name.at(selection_.path(entries_[e]).front().name)));
-      items_[item_of_.back()].entries.push_back(e);
-    }
-    bool has_model = false;
-    for (Item& item : items_) {
-      const auto is_model = [&](size_t e) { return !entries_[e].is_blob() && state_.is_model(entries_[e].ref); };
-      if (!is_item_name(item.name))
-        refuse_name(item.entries.front(), "'" + std::string(item.name) + "' as the name of an item", "letters, digits, '-' and '_'");
-      if (options_.model_in_safetensors && std::ranges::any_of(item.entries, is_model)) has_model = item.is_safetensors = true;
-      if (item.is_safetensors) check_safetensors(item);
-      OutputItem& out = notes_.items.emplace_back();
-      out.name = item.name;
-      out.is_safetensors = item.is_safetensors;
-      for (const size_t e : item.entries) {
-        if (!entries_[e].is_blob()) ++out.tensors;
-        else if (out.objects++ == 0) out.object = entries_[e].key;
-      }
-    }
-    if (options_.model_in_safetensors && !has_model)
-      fail(ProblemId::usage, {.path = catalog_.path, .setting = "model_form"}, "with items without a model", "a model");
-  }
-
-  Place place_of(size_t e) const {
-    return {.path = catalog_.path, .tensor = std::string(catalog_.key(entries_[e].ref)), .object = entries_[e].is_blob()};
-  }
-
-  [[noreturn]] void refuse_name(size_t e, std::string got, std::string expected) const {
-    Problem p = make_problem(ProblemId::usage, place_of(e), std::move(got), std::move(expected));
-    p.remedy = Remedy::kOtherName;
-    throw Error(std::move(p));
-  }
-
-  void check_safetensors(const Item& item) const {
-    std::set<std::string> names;
-    for (const size_t e : item.entries) {
-      const Entry& entry = entries_[e];
-      if (entry.is_blob() || is_opaque(source_, entry.tensor()) || facts_of(entry.dtype).safetensors.empty()) {
-        Problem p = make_problem(ProblemId::no_dtype_in_output, place_of(e),
-                                 entry.is_blob() ? "an object" : std::string(facts_of(entry.dtype).name));
-        p.remedy = Remedy::kFewerKeys;
-        throw Error(std::move(p));
-      }
-      if (!names.insert(name_in(entry)).second) fail(ProblemId::keys_collide, place_of(e), "'" + name_in(entry) + "' twice in one file");
-    }
-  }
-
-  // Its path in the item, joined by dots.
-  std::string name_in(const Entry& e) const { return joined(selection_.path(e).subspan(1)); }
-
   void describe_meshes() {
     const auto own = [](Mesh mesh, const std::string& name) {
       ItemMetadataWriter::Mesh described{.device_type = "cpu", .sizes = mesh.sizes, .names = {}};
@@ -303,21 +269,118 @@ class ItemFolder {
 
   uint32_t file_of(size_t item, uint32_t rank) const { return narrow<uint32_t>(item * ranks_ + rank); }
 
-  // A rank's part of a tensor.
-  struct Part {
-    std::vector<int64_t> sizes;
-    std::span<const uint32_t> regions;
-  };
-  Part part_of(size_t e, uint32_t rank) {
-    const PlanTensor& t = plan_.tensors[placed_[e].tensor];
-    const Dims dims = catalog_.dims(catalog_.tensors[t.id]);
-    boxes_.clear();
-    place_rank(placed_[e].on->mesh, placed_[e].placements, dims, rank, boxes_);
-    const auto file = [&](uint32_t r) { return plan_.regions[r].file; };
-    const auto runs = std::span(runs_).subspan(t.first_region, t.region_count);
-    const auto its = std::ranges::equal_range(runs, file_of(item_of_[e], rank), {}, file);
-    return {join_boxes(boxes_, 0, boxes_.rank_of.size(), dims.size()).sizes, {its.begin(), its.end()}};
+  const SourceFacts& source_;
+  const Catalog& catalog_;
+  const std::vector<Entry>& entries_;
+  const TrainingState& state_;
+  const ItemFolderOptions& options_;
+  const uint32_t ranks_;
+  Plan& plan_;
+  PlacementRules rules_;
+  ItemMesh world_, mesh_, scalars_;  // all ranks in one dim; that of the rules; with a device type: of tensors without dims
+  std::vector<uint32_t> item_of_;    // by entry
+  std::vector<Placed> placed_;       // by entry
+  std::vector<uint32_t> runs_;       // regions by tensor, rank, and place in what the rank has
+  bool source_is_sharded_ = false;
+  RankBoxes boxes_;
+  std::vector<Piece> pieces_;
+};
+
+class ItemFolder {
+ public:
+  ItemFolder(const SourceFacts& source, const Selection& selection, const ItemFolderOptions& options, Plan& plan)
+      : source_(source),
+        catalog_(source.catalog),
+        state_(selection.state),
+        options_(options),
+        ranks_(options.where.world_size),
+        plan_(plan),
+        notes_(plan.items.emplace()),
+        selection_(with_items(selection, "model", notes_.model_item)),
+        entries_(selection_.entries),
+        tree_(source.catalog, selection_, entries_, options.where.limits),
+        parts_(source, selection_, state_, options, plan_),
+        files_(source, {.limits = options.where.limits, .verify = options.where.units.verify}, plan_) {}
+
+  void run() {
+    plan_.folder = true;
+    notes_.world_size = ranks_;
+    notes_.device_type = options_.device_type;
+    notes_.rank_bound = rank_bound_entries(selection_);
+    parts_.lay_out(find_items(), notes_);
+    for (size_t n = 0; n < items_.size(); ++n)
+      for (uint32_t rank = 0; rank < ranks_; ++rank) {
+        if (items_[n].is_safetensors) safetensors_file(n, rank);
+        else torch_file(n, rank);
+      }
+    metadata();
   }
+
+ private:
+  struct Item {
+    std::string_view name;
+    uint32_t node = 0;  // in tree_
+    bool is_safetensors = false;
+    std::vector<size_t> entries{};
+  };
+
+  // Returns the item of each entry.
+  std::vector<uint32_t> find_items() {
+    std::vector<uint32_t> item_of;
+    for (const auto& [part, node] : tree_.node(0).children) items_.push_back({.name = part.name, .node = node});
+    std::ranges::sort(items_, {}, &Item::name);
+    std::map<std::string_view, size_t> by_name;
+    for (size_t n = 0; n < items_.size(); ++n) by_name.emplace(items_[n].name, n);
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      item_of.push_back(narrow<uint32_t>(by_name.at(selection_.path(entries_[e]).front().name)));
+      items_[item_of.back()].entries.push_back(e);
+    }
+    bool has_model = false;
+    for (Item& item : items_) {
+      const auto is_model = [&](size_t e) { return !entries_[e].is_blob() && state_.is_model(entries_[e].ref); };
+      if (!is_item_name(item.name))
+        refuse_name(item.entries.front(), "'" + std::string(item.name) + "' as the name of an item", "letters, digits, '-' and '_'");
+      if (options_.model_in_safetensors && std::ranges::any_of(item.entries, is_model)) has_model = item.is_safetensors = true;
+      if (item.is_safetensors) check_safetensors(item);
+      OutputItem& out = notes_.items.emplace_back();
+      out.name = item.name;
+      out.is_safetensors = item.is_safetensors;
+      for (const size_t e : item.entries) {
+        if (!entries_[e].is_blob()) ++out.tensors;
+        else if (out.objects++ == 0) out.object = entries_[e].key;
+      }
+    }
+    if (options_.model_in_safetensors && !has_model)
+      fail(ProblemId::usage, {.path = catalog_.path, .setting = "model_form"}, "with items without a model", "a model");
+    return item_of;
+  }
+
+  Place place_of(size_t e) const {
+    return {.path = catalog_.path, .tensor = std::string(catalog_.key(entries_[e].ref)), .object = entries_[e].is_blob()};
+  }
+
+  [[noreturn]] void refuse_name(size_t e, std::string got, std::string expected) const {
+    Problem p = make_problem(ProblemId::usage, place_of(e), std::move(got), std::move(expected));
+    p.remedy = Remedy::kOtherName;
+    throw Error(std::move(p));
+  }
+
+  void check_safetensors(const Item& item) const {
+    std::set<std::string> names;
+    for (const size_t e : item.entries) {
+      const Entry& entry = entries_[e];
+      if (entry.is_blob() || is_opaque(source_, entry.tensor()) || facts_of(entry.dtype).safetensors.empty()) {
+        Problem p = make_problem(ProblemId::no_dtype_in_output, place_of(e),
+                                 entry.is_blob() ? "an object" : std::string(facts_of(entry.dtype).name));
+        p.remedy = Remedy::kFewerKeys;
+        throw Error(std::move(p));
+      }
+      if (!names.insert(name_in(entry)).second) fail(ProblemId::keys_collide, place_of(e), "'" + name_in(entry) + "' twice in one file");
+    }
+  }
+
+  // Its path in the item, joined by dots.
+  std::string name_in(const Entry& e) const { return joined(selection_.path(e).subspan(1)); }
 
   std::string name_of(const Item& item, uint32_t rank) const {
     return std::string(item.name) + "_" + std::to_string(rank) + (item.is_safetensors ? ".safetensors" : ".pt");
@@ -329,12 +392,12 @@ class ItemFolder {
     ListHoles again;  // of the other ranks
     files_.add(name_of(items_[n], rank), {tree_, items_[n].node, entries_, rank == 0 ? plan_.list_holes : again}, [&](const Entry& entry) {
       const auto e = static_cast<size_t>(&entry - entries_.data());
-      Part part = part_of(e, rank);
+      ItemParts::Part part = parts_.part_of(e, rank);
       sizes = std::move(part.sizes);
       TensorInFile tensor{.shape = sizes, .regions = {part.regions.begin(), part.regions.end()}};
-      const Placed& p = placed_[e];
+      const Placed& p = parts_.placed(e);
       if (options_.device_type.empty() || p.is_whole()) return tensor;
-      split_factors = split_factors_of(p);
+      split_factors = ItemParts::split_factors_of(p);
       tensor.dtensor.emplace(DTensorForm{.sizes = catalog_.dims(catalog_.tensors[entry.tensor()]),
                                          .mesh = p.on->mesh,
                                          .device_type = options_.device_type,
@@ -355,7 +418,7 @@ class ItemFolder {
     std::vector<SafetensorsEntry> tensors;
     std::vector<std::span<const uint32_t>> regions;
     for (const size_t e : order) {
-      Part part = part_of(e, rank);
+      ItemParts::Part part = parts_.part_of(e, rank);
       tensors.push_back({.name = names[e], .dtype = entries_[e].dtype, .shape = std::move(part.sizes)});
       regions.push_back(part.regions);
     }
@@ -381,7 +444,7 @@ class ItemFolder {
     for (size_t n = 0; n < items_.size(); ++n) {
       std::map<std::string, size_t> paths;
       for (const size_t e : items_[n].entries)
-        if (placed_[e].on != nullptr && catalog_.tensors[entries_[e].tensor()].dtype_known) paths.emplace(path_text(e), e);
+        if (parts_.placed(e).on != nullptr && catalog_.tensors[entries_[e].tensor()].dtype_known) paths.emplace(path_text(e), e);
       if (paths.empty()) continue;
       out.item(items_[n].name);
       for (const auto& [path, e] : paths) {
@@ -389,8 +452,8 @@ class ItemFolder {
         out.tensor({.path = path,
                     .dtype = entries_[e].dtype,
                     .sizes = catalog_.dims(t),
-                    .mesh = placed_[e].on->described,
-                    .placements = described(placed_[e])});
+                    .mesh = parts_.placed(e).on->described,
+                    .placements = ItemParts::described(parts_.placed(e))});
       }
       if (items_[n].is_safetensors) out.end_item([&](uint32_t rank) { return name_of(items_[n], rank); });
       else out.end_item(nullptr);
@@ -413,27 +476,6 @@ class ItemFolder {
     return text + "]";
   }
 
-  // Of its strided placements: how many shards the later ones of the same dim make.
-  static std::vector<uint64_t> split_factors_of(const Placed& p) {
-    std::vector<uint64_t> factors(p.placements.size(), 0);
-    for (size_t m = 0; m < factors.size(); ++m) {
-      if (p.placements[m].kind != Placement::Kind::kStrided) continue;
-      factors[m] = 1;
-      for (size_t later = m + 1; later < factors.size(); ++later)
-        if (p.placements[later].kind != Placement::Kind::kReplicate && p.placements[later].dim == p.placements[m].dim)
-          factors[m] *= p.on->mesh.sizes[later];
-    }
-    return factors;
-  }
-
-  static std::vector<ItemMetadataWriter::Placement> described(const Placed& p) {
-    const std::vector<uint64_t> factors = split_factors_of(p);
-    std::vector<ItemMetadataWriter::Placement> all(factors.size());
-    for (size_t m = 0; m < all.size(); ++m)
-      if (p.placements[m].kind != Placement::Kind::kReplicate) all[m] = {.dim = p.placements[m].dim, .split_factor = factors[m]};
-    return all;
-  }
-
   const SourceFacts& source_;
   const Catalog& catalog_;
   const TrainingState& state_;
@@ -444,16 +486,9 @@ class ItemFolder {
   const Selection selection_;
   const std::vector<Entry>& entries_;  // of it
   const Tree tree_;
-  PlacementRules rules_;
+  ItemParts parts_;
   TorchFileLayout files_;
-  ItemMesh world_, mesh_, scalars_;  // all ranks in one dim; that of the rules; with a device type: of tensors without dims
-  std::vector<Item> items_;          // sorted by name
-  std::vector<uint32_t> item_of_;    // by entry
-  std::vector<Placed> placed_;       // by entry
-  std::vector<uint32_t> runs_;       // regions by tensor, rank, and place in what the rank has
-  bool source_is_sharded_ = false;
-  RankBoxes boxes_;
-  std::vector<Piece> pieces_;
+  std::vector<Item> items_;  // sorted by name
 };
 
 }  // namespace

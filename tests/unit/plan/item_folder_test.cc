@@ -61,13 +61,12 @@ DcpLayoutOptions items_placed(const std::string& sizes, const std::string& place
 }  // namespace
 
 TEST_CASE("every rank has its part of each tensor, an empty one too, and all of what is not split") {
-  const LaidItems laid({item_tensor("model.w", {4, 2}), item_tensor("model.step", {}), item_tensor("rng_state", {6})}, items_on(3));
+  const LaidItems laid({item_tensor("model.w", {4, 2}), item_tensor("model.step", {})}, items_on(3));
   CHECK(laid.regions(0) == "model_0.pt@0: 0,0+2,2 | model_1.pt@0: 2,0+2,2 | model_2.pt@0: 4,0+0,2");
   CHECK(laid.regions(1) == "model_0.pt@0: + | model_1.pt@0: + | model_2.pt@0: +");
-  CHECK(laid.regions(2) == "rng_state_0.pt@0: 0+6 | rng_state_1.pt@0: 0+6 | rng_state_2.pt@0: 0+6");  // a job may read it as it is
   std::string names;
   for (const OutputFile& f : laid.plan.files) names += f.name + " ";
-  CHECK(names == "model_0.pt model_1.pt model_2.pt rng_state_0.pt rng_state_1.pt rng_state_2.pt metadata.pkl ");
+  CHECK(names == "model_0.pt model_1.pt model_2.pt metadata.pkl ");
 }
 
 TEST_CASE("parts of a tensor that are not adjacent lie one after the other, by rows where they are columns") {
