@@ -67,10 +67,8 @@ void understand_words(ExtractOptions& o, Option& out, const Context& context) {
     if (word == "-" || o.form != ExtractForm::kDefault || form_named(word) || word.find('/') != word.npos) return true;
     return context.store.facts(word).has_value();
   };
-  const auto first_path =
-      std::stable_partition(out.given.begin(), out.given.end(), [&](const std::string& word) { return !is_path(word); });
-  o.more.assign(out.given.begin(), first_path);
-  out.given.erase(out.given.begin(), first_path);
+  std::ranges::copy_if(out.given, std::back_inserter(o.more), [&](const std::string& word) { return !is_path(word); });
+  std::erase_if(out.given, [&](const std::string& word) { return !is_path(word); });
   if (out.given.size() > 1) fail(ProblemId::usage, {}, "several files to write", "one");
   if (!out.given.empty()) o.out = out.given.front();
   if (o.more.empty()) return;

@@ -37,7 +37,7 @@ DCPCTL_API RewriteReport consolidate(const std::string& from, const std::string&
 // Which rank holds what. Without placements and `like`, tensors that are sharded in the source are split on dim 0 over all ranks, as FSDP2
 // does; the others stay whole.
 struct Layout {
-  uint32_t world_size = 0;                   // 0: taken from the mesh or from `like`
+  uint32_t world_size = 0;                   // 0: that of the mesh, of `like`, or of the source
   std::vector<uint32_t> mesh = {};           // sizes of the device mesh, last dim fastest
   std::vector<std::string> placements = {};  // GLOB=PLACEMENTS: "*.wo.weight=shard(0),shard(1)"; the first match wins
   std::string like = {};                     // another checkpoint: tensors of equal name and shape are sharded as there; "": none

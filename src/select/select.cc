@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -270,22 +271,27 @@ void put_under(const std::string& root, Selection& s) {
 
 void refuse_collisions(const Catalog& catalog, const std::vector<Entry>& entries, Objects objects) {
   std::unordered_map<std::string_view, const Entry*> names;
-  std::vector<std::string> said;
+  std::map<std::string_view, std::vector<std::string>> collided;
   Problem p = make_problem(ProblemId::keys_collide, {.path = catalog.path});
   for (const Entry& e : entries) {
     if (e.is_blob() && objects == Objects::kNo) continue;
     const auto [it, fresh] = names.try_emplace(e.key, &e);
     if (fresh) continue;
-    p.place.tensor = catalog.key(e.ref);
+    std::vector<std::string>& keys = collided[e.key];
+    if (keys.empty()) keys.emplace_back(catalog.key(it->second->ref));
+    keys.emplace_back(catalog.key(e.ref));
+    p.place.tensor = keys.back();
     p.place.object = e.is_blob();
-    const std::string other(catalog.key(it->second->ref));
-    p.got = "'" + std::string(e.key) + "', which is also the name of '" + other + "'";
-    said.push_back("'" + std::string(e.key) + "' of '" + other + "' and '" + p.place.tensor + "'");
+    p.got = "'" + std::string(e.key) + "', which is also the name of '" + keys.front() + "'";
   }
-  if (said.empty()) return;
-  if (said.size() > 1) {
+  if (collided.empty()) return;
+  if (collided.size() > 1 || collided.begin()->second.size() > 2) {
     p.place.tensor.clear();
-    p.got = list_of(said, 10);
+    p.got.clear();
+    size_t said = 0;
+    for (const auto& [name, keys] : collided)
+      if (said++ < 10) p.got += (p.got.empty() ? "'" : "; '") + std::string(name) + "' of " + list_of(keys, 4);
+    if (said > 10) p.got += "; and " + std::to_string(said - 10) + " more";
   }
   throw Error(std::move(p));
 }

@@ -100,7 +100,10 @@ def attempt(case, source, command):
     check(not out.exists(), f"{source.name}, {command}: something was written")
     error = ran.stderr[ran.stderr.index("dcpctl: ") :]
     hint = re.search(r"^hint: (.*)", ran.stderr, re.M)
-    keys = re.findall(r"(?:tensor|object) '([^']*)': ", error) or re.findall(r"(\S+) \([^)]*\)(?:, |\)|$)", error.splitlines()[0])
+    line = error.splitlines()[0]
+    keys = re.findall(r"(?:tensor|object) '([^']*)': ", error) or re.findall(r"(\S+) \([^)]*\)(?:, |\)|$)", line)
+    if not keys:  # of those with the same name, all but the first
+        keys = [key for same in re.findall(r"' of ([^;]*)", line) for key in same.split(", ")[1:]]
     return keys, hint[1] if hint else ran.stderr
 
 

@@ -77,7 +77,7 @@ TEST_CASE("names that a rename makes equal") {
   CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) ==
         "ckpt: tensor 'a2': two keys have the same name in the output: 'a', which is also the name of 'a1'");
   CHECK(error_line([] { names({{"a1"}, {"a2"}, {"b1"}, {"b2"}}, {.renames = {{"\\d", ""}}}); }) ==
-        "ckpt: two keys have the same name in the output: 'a' of 'a1' and 'a2', 'b' of 'b1' and 'b2'");
+        "ckpt: two keys have the same name in the output: 'a' of a1, a2; 'b' of b1, b2");
 }
 
 TEST_CASE("a root that is put above all") {
