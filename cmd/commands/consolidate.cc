@@ -1,7 +1,7 @@
 // dcpctl consolidate: a sharded checkpoint becomes one full-model file, or a folder of safetensors shards.
 #include <filesystem>
 
-#include "app/output.h"
+#include "app/publishing.h"
 #include "commands/writer.h"
 #include "line/commands.h"
 #include "request/model_file.h"

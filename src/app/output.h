@@ -16,16 +16,6 @@
 
 namespace dcp {
 
-// A model beside its configuration and tokenizer: throws the last of what is missing, the source, the assets or room for the output, and warns of
-// the others. Who met one refusal after another would start anew each time.
-struct Publishing {
-  const std::string& source;
-  const std::string& assets;
-  const std::string& output;
-  Replace replace{};
-};
-void check_publishable(const Publishing& paths, World& world);
-
 OutputForm form_of(const OutputRequest& request);
 
 // What a layout refers to.

@@ -29,7 +29,7 @@ std::string names() {
   return all;
 }
 
-// The maps of the model that a name begins with, else the name that is nearest; "": there is none.
+// The maps of the model that a name begins with, else the name that is nearest, else all.
 std::string names_near(std::string_view name) {
   std::string all;
   Closest near(name);
@@ -37,7 +37,9 @@ std::string names_near(std::string_view name) {
     near.offer(m.name);
     if (has_family(m.text, name.substr(0, name.find('.')))) all += (all.empty() ? "one of " : ", ") + std::string(m.name);
   }
-  return all.empty() ? near.found() : all;
+  if (!all.empty()) return all;
+  const std::string nearest = near.found();
+  return nearest.empty() ? "one of " + names() : nearest;
 }
 
 Problem none_fits(const AutoQuery& query, const std::string& tried) {
