@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <ctime>
-
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/text_file.h"
@@ -110,7 +108,6 @@ void add_list(Command& c, Context& context) {
       .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
   add_common(c, context.common, true);
-  c.before_rights = ::tzset;  // which reads the zone from a file
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

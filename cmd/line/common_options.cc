@@ -19,9 +19,7 @@ void add_common(Command& c, CommonOptions& o, bool writer) {
                                     {"json", ProgressForm::kJson},
                                     {"none", ProgressForm::kNone}};
   c.option("--report", o.report, "FILE", "Write the JSON document to FILE in every outcome").writes().in(group);
-  c.choice("--progress", o.progress, forms, "[FORM]", "Progress on stderr: auto, bar (also --progress alone), plain, json or none")
-      .or_alone("bar")
-      .in(group);
+  c.choice("--progress", o.progress, forms, "FORM", "Progress on stderr: auto, bar, plain, json or none").in(group);
 }
 
 }  // namespace dcp::cmd

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 
 #include "base/text.h"
@@ -62,12 +63,16 @@ std::string age_text(const StepFacts& step, int64_t now) {
   return std::to_string(s / kDay) + " d";
 }
 
+// In UTC: the zone of the machine is in a file that the sandbox does not open.
 std::string date_text(const StepFacts& step) {
   if (step.modified_ns == 0) return "-";
   const auto seconds = static_cast<time_t>(step.modified_ns / kSecond);
-  tm parts{};
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%F %T", ::localtime_r(&seconds, &parts))};
+  tm t{};
+  ::gmtime_r(&seconds, &t);
+  char text[64];
+  std::snprintf(text, sizeof text, "%04d-%02d-%02d %02d:%02d:%02dZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min,
+                t.tm_sec);
+  return text;
 }
 
 uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds) {

@@ -29,6 +29,7 @@ from run import FILTERS  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 AGE = re.compile(r"(?<=  )\d+ min(?=  )"), "N s"  # of a step, where a test is slow
+DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "DATE"
 LONG, KEPT = 60, 40  # an output of more lines is compared as far as it is kept
 NUMBER = re.compile(r"\d[\d.,]*( ?([kMGT]i?B|[mun]?s|B)\b)?")
 
@@ -254,7 +255,7 @@ class Runner:
         return self.bench_filtered if line.command.startswith("dcpctl bench ") else self.filtered
 
     def filtered(self, text):
-        for pattern, replacement in [*FILTERS, AGE]:
+        for pattern, replacement in [*FILTERS, AGE, DATE]:
             text = pattern.sub(replacement, text)
         return [line.rstrip() for line in text.strip().split("\n")]
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "cli"))
 import run  # noqa: E402
 
 run.FILTERS += [
-    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "DATE"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "DATE"),
     (re.compile(r'"(modified|age_seconds)": ?[0-9.]+'), r'"\1": N'),
 ]
 
