@@ -48,10 +48,9 @@ TEST_CASE("other names are taken as ours") {
   CHECK(short_path(*line.read({"show", "a"}).command) == "inspect");
   CHECK(short_path(*line.read({"show", "a", "--keys"}).command) == "inspect");
   CHECK(short_path(*line.read({"show", "a", "k", "--head", "2"}).command) == "extract");
-  CommandLine read = line.read({"reshard", "a", "b", "--torch=2.1", "--overwrite", "--progress", "--verbose"});
+  CommandLine read = line.read({"reshard", "a", "b", "--torch=2.1", "--overwrite", "--verbose"});
   CHECK(read.command->find("--for-torch")->given == std::vector<std::string>{"2.1"});
   CHECK(read.command->find("--force")->count() == 1);
-  CHECK(read.command->find("--progress")->given == std::vector<std::string>{"bar"});
   CHECK(read.command->find("-v")->count() == 1);
   CHECK(line.wrong({"diff", "a", "b", "--dtype", "bf16", "--raw", "--compare-as"}).starts_with("--compare-as needs a value"));
 }
