@@ -12,6 +12,7 @@ namespace dcp {
 
 // The output being written; the old output, moved aside; the writer's lock.
 inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-old", kLock = ".dcpctl-lock";
+inline constexpr std::string_view kItemMetadata = "metadata.pkl";  // of torch_checkpointing
 
 // Whether something of this name is being written, or was moved aside, by dcpctl.
 bool is_working_name(std::string_view name);

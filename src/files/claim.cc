@@ -25,15 +25,6 @@ std::string path_in(Io& io, Handle folder, const std::string& name) {
        text(left.facts.link, left.facts.kind, left.facts.owner), text(false, kind, owner));
 }
 
-// ITEM_RANK.pt, of torch_checkpointing.
-bool is_item_file(std::string_view name) {
-  constexpr std::string_view kEnding = ".pt";
-  if (!name.ends_with(kEnding)) return false;
-  name.remove_suffix(kEnding.size());
-  const size_t bar = name.find_last_not_of("0123456789");
-  return bar != name.npos && name[bar] == '_' && bar + 1 < name.size();
-}
-
 void remove_folder_of_files(Io& io, const Leftover& left, uint32_t owner, Links links) {
   const std::optional<Handle> handle = io.open_folder(left.folder, left.name);
   if (!handle) fail_foreign(io, left, FileKind::kDirectory, owner);
@@ -46,7 +37,7 @@ void remove_folder_of_files(Io& io, const Leftover& left, uint32_t owner, Links 
     if (!facts) continue;
     const bool kind = facts->link ? links == Links::kMayBe : facts->kind == FileKind::kRegular;
     if (!kind || facts->owner != owner) fail_foreign(io, {folder.get(), e.name, *facts}, FileKind::kRegular, owner);
-    if (!may_be_in_output(e.name)) {
+    if (!may_be_in_output(e.name) && !is_item_file(e.name)) {
       fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder.get(), e.name)}, "a file that is not part of a checkpoint");
     }
   }
@@ -92,11 +83,18 @@ ClaimedName::~ClaimedName() {
   if (lock_) ignoring_errors([&] { io_.remove_file(folder_, name_); });
 }
 
+bool is_item_file(std::string_view name) {
+  constexpr std::string_view kEnding = ".pt";
+  if (!name.ends_with(kEnding)) return false;
+  name.remove_suffix(kEnding.size());
+  const size_t bar = name.find_last_not_of("0123456789");
+  return bar != name.npos && name[bar] == '_' && bar + 1 < name.size();
+}
+
 bool may_be_in_output(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".metadata", "metadata.pkl", ".distcp", ".safetensors", ".safetensors.index.json",
+  constexpr std::string_view kEndings[] = {".metadata", kItemMetadata, ".distcp", ".safetensors", ".safetensors.index.json",
                                            kPartial,    kLock};
-  return is_asset(name) || is_item_file(name) ||
-         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+  return is_asset(name) || std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 void remove_leftover(Io& io, const Leftover& left, uint32_t owner, Links links) {

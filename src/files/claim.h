@@ -35,6 +35,9 @@ class ClaimedName {
 // Whether a file of this name may be part of a checkpoint, belong beside one, or be one of its working files.
 bool may_be_in_output(std::string_view name);
 
+// ITEM_RANK.pt, of torch_checkpointing. Others call their files so, too: where it is not dcpctl's working folder, only beside metadata.pkl.
+bool is_item_file(std::string_view name);
+
 // Old checkpoints may hold links to files that are not part of them. The links are removed, never followed.
 enum class Links : uint8_t { kNever, kMayBe };
 // A file, or a folder of files, that an interrupted run of the user `owner` left. If it is or contains anything else, nothing is removed

@@ -68,8 +68,9 @@ bool is_empty_folder(Io& io, const std::string& path) {
 }
 
 void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {
+  const bool has_items = std::ranges::find(entries, kItemMetadata, &DirEntry::name) != entries.end();
   for (const DirEntry& e : entries)
-    if (e.kind == FileKind::kDirectory || !may_be_in_output(e.name))
+    if (e.kind == FileKind::kDirectory || !(may_be_in_output(e.name) || (has_items && is_item_file(e.name))))
       fail_exists(out, "a folder that holds '" + e.name + "', which is not part of a checkpoint", false);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/file_names.h"
 #include "base/text.h"
 #include "catalog/data_files.h"
 #include "inputs/input.h"
@@ -19,7 +20,7 @@
 namespace dcp {
 namespace {
 
-constexpr std::string_view kMetadataName = "metadata.pkl", kTorchEnding = ".pt";
+constexpr std::string_view kTorchEnding = ".pt";
 
 using Items = std::map<std::string, std::map<uint32_t, ItemFile>>;  // by item and rank
 
@@ -42,7 +43,7 @@ class Opening {
       : found_(found), store_(found.store()), path_(found.is_folder() ? found.path() : found.folder()), options_(found.options()) {}
 
   OpenedCatalog open() {
-    const std::string name(kMetadataName);
+    const std::string name(kItemMetadata);
     const Place place{.path = path_ + "/" + name};
     const std::vector<std::byte> pickle = read_file_beneath(store_, path_, name, options_.links, options_.limits.metadata_bytes);
     const ItemMetadata metadata = read_item_metadata(pickle, place, options_.limits);
@@ -105,7 +106,7 @@ class Opening {
     std::map<std::string, std::string> ending_of;
     std::vector<std::string> unexplained;
     for (const DirEntry& e : found_.entries()) {
-      if (e.kind == FileKind::kDirectory || e.name == kMetadataName || named_.contains(e.name)) continue;
+      if (e.kind == FileKind::kDirectory || e.name == kItemMetadata || named_.contains(e.name)) continue;
       const auto named = parse_name(e.name);
       const bool is_item =
           named && named->rank < world_size_ && !metadata.items.contains(named->item) &&
@@ -192,8 +193,8 @@ class Opening {
 };
 
 bool has_metadata(Found& found) {
-  return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; })
-                           : found.is_file() && found.name() == kMetadataName;
+  return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kItemMetadata; })
+                           : found.is_file() && found.name() == kItemMetadata;
 }
 
 // ITEM_0.pt and the like, and no model that is published.
@@ -213,9 +214,9 @@ bool has_items(Found& found) {
 const Input torch_checkpointing_input{
     .is_at = [](Found& found) { return has_metadata(found) || has_items(found); },
     .open = [](Found& found) { return has_metadata(found) ? Opening(found).open() : Opening(found).open_without_metadata(); },
-    .describes = [](std::string_view name) { return name == kMetadataName; },
+    .describes = [](std::string_view name) { return name == kItemMetadata; },
     .read_description = [](Store& store, const std::string& path,
                            const Limits& limits) { return whole_file(store, path, limits.metadata_bytes); },
-    .is_file = [](std::string_view name) { return name == kMetadataName; }};
+    .is_file = [](std::string_view name) { return name == kItemMetadata; }};
 
 }  // namespace dcp

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/file_names.h"
 #include "catalog/rank_boxes.h"
 #include "format/item_metadata_write.h"
 #include "format/json_text.h"
@@ -341,7 +342,7 @@ class ItemFolder {
       if (!is_item_name(item.name))
         refuse_name(item.entries.front(), "'" + std::string(item.name) + "' as the name of an item", "letters, digits, '-' and '_'");
       if (options_.model_in_safetensors && std::ranges::any_of(item.entries, is_model)) has_model = item.is_safetensors = true;
-      if (item.is_safetensors) check_safetensors(item);
+      if (item.is_safetensors) order_safetensors(item);
       OutputItem& out = notes_.items.emplace_back();
       out.name = item.name;
       out.is_safetensors = item.is_safetensors;
@@ -365,8 +366,9 @@ class ItemFolder {
     throw Error(std::move(p));
   }
 
-  void check_safetensors(const Item& item) const {
-    std::set<std::string> names;
+  // Entries get the order of the file, which is that of all ranks.
+  void order_safetensors(Item& item) const {
+    std::map<std::string, size_t> names;
     for (const size_t e : item.entries) {
       const Entry& entry = entries_[e];
       if (entry.is_blob() || is_opaque(source_, entry.tensor()) || facts_of(entry.dtype).safetensors.empty()) {
@@ -375,8 +377,14 @@ class ItemFolder {
         p.remedy = Remedy::kFewerKeys;
         throw Error(std::move(p));
       }
-      if (!names.insert(name_in(entry)).second) fail(ProblemId::keys_collide, place_of(e), "'" + name_in(entry) + "' twice in one file");
+      if (!names.emplace(name_in(entry), e).second)
+        fail(ProblemId::keys_collide, place_of(e), "'" + name_in(entry) + "' twice in one file");
     }
+    item.entries.clear();
+    for (const auto& [name, e] : names) item.entries.push_back(e);
+    // By dtype, and else by name, as they are now.
+    std::ranges::stable_sort(item.entries,
+                             [&](size_t a, size_t b) { return safetensors_before(entries_[a].dtype, "", entries_[b].dtype, ""); });
   }
 
   // Its path in the item, joined by dots.
@@ -410,16 +418,11 @@ class ItemFolder {
 
   void safetensors_file(size_t n, uint32_t rank) {
     const Item& item = items_[n];
-    std::vector<size_t> order = item.entries;
-    std::map<size_t, std::string> names;
-    for (const size_t e : order) names.emplace(e, name_in(entries_[e]));
-    std::ranges::sort(order,
-                      [&](size_t a, size_t b) { return safetensors_before(entries_[a].dtype, names[a], entries_[b].dtype, names[b]); });
     std::vector<SafetensorsEntry> tensors;
     std::vector<std::span<const uint32_t>> regions;
-    for (const size_t e : order) {
+    for (const size_t e : item.entries) {
       ItemParts::Part part = parts_.part_of(e, rank);
-      tensors.push_back({.name = names[e], .dtype = entries_[e].dtype, .shape = std::move(part.sizes)});
+      tensors.push_back({.name = name_in(entries_[e]), .dtype = entries_[e].dtype, .shape = std::move(part.sizes)});
       regions.push_back(part.regions);
     }
     const auto file = narrow<uint32_t>(plan_.files.size());
@@ -461,7 +464,7 @@ class ItemFolder {
     out.end();
     const uint64_t bytes = pickle.size();
     plan_.literals.push_back({.file = narrow<uint32_t>(plan_.files.size()), .bytes = std::move(pickle)});
-    add_file("metadata.pkl", bytes);
+    add_file(std::string(kItemMetadata), bytes);
   }
 
   // ["layers",0,"weight"], as json.dumps writes it
