@@ -163,6 +163,8 @@ def play(case, dcpctl):
             if line[:1] not in ("|", "!", "?"):
                 played.append(line)
             if step := re.match(r"@([\d,-]+) (.*)", line):
+                if "$DATA" in line:
+                    sys.exit(f"{case}: copy what is in $DATA first: at a terminal, where lines break depends on how long its path is here\n{line}")
                 played += shown(step[1].split(","), step[2], scratch, environment)
             if line.startswith("$ "):
                 played += shown("-", line[2:], scratch, environment)

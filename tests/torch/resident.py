@@ -67,6 +67,8 @@ def receive(connection):
     streams = array.array("i")
     for _, _, payload in ancillary:
         streams.frombytes(payload)
+    if not data:  # `start` looks whether somebody listens
+        return [], []
     size = int(data[:16])
     data = data[16:]
     while len(data) < size:
@@ -91,6 +93,9 @@ def serve(path):
                 continue
             connection, _ = listener.accept()
             streams, fields = receive(connection)
+            if not fields:
+                connection.close()
+                continue
             if len(fields) < 2:  # to be ended
                 os.unlink(path)
                 return
