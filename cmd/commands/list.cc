@@ -25,6 +25,10 @@ The first line says which step to resume from: the newest complete one that is f
 
 At a terminal the newest step comes first, elsewhere last; --reverse turns that round.
 
+A step is a folder with a checkpoint and a number in its name, and the names of a run's steps differ in their numbers alone. Of several kinds of
+names that one counts whose words are those of a trainer (step-20, global_step_20, epoch=0-step=20.ckpt, 20): copies and exports beside it are no
+steps (step-20.bak, llama-7b). Where that leaves a choice, it is an error; --pattern decides.
+
 A step's checkpoints may lie in folders of their own, such as model/ckpt and model/optimizer, and the steps in one folder below RUN. A folder
 whose name begins with tmp_, tmp- or .tmp, or ends with .tmp, _tmp, -tmp, .partial or .incomplete, is an unfinished save. Where a step has
 checkpoint_manifest.json, _SUCCESS or .complete, newer ones without are unfinished.

@@ -49,8 +49,16 @@ struct Options {
   std::string older_than, grace = "10min";
 };
 
+[[noreturn]] void fail_without_rule() {
+  Problem p = make_problem(ProblemId::usage, {}, "neither --keep-latest nor --partial", "one of them");
+  p.hint =
+      "--keep-latest 3 keeps the three newest steps and deletes the others, --partial deletes what interrupted saves left; with --dry-run "
+      "it is only shown";
+  throw Error(std::move(p));
+}
+
 RetentionRules rules_of(const Options& o) {
-  if (!o.keep_latest && !o.partial) fail(ProblemId::usage, {.path = o.run.run}, "neither --keep-latest nor --partial", "one of them");
+  if (!o.keep_latest && !o.partial) fail_without_rule();
   RetentionRules rules{.keep_latest = o.keep_latest,
                        .partial = o.partial,
                        .grace_ns = parse_duration(o.grace, "--grace", Seconds::kWithUnit),

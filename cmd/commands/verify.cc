@@ -108,10 +108,16 @@ int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
 }
 
 // New names are those of a manifest.
-void check_flags(const Command& command, const VerifyOptions& o) {
+void check_flags(const Command& command, const VerifyOptions& o, const Context& context) {
   if (o.quick && o.wants_stats()) fail(ProblemId::usage, {}, "--fail-on nan with --quick", "the data to be read");
   if (!o.ranks.alone && o.wants_stats() && is_one_of_several())
     fail(ProblemId::usage, {}, "--stats under a launcher of ranks", "--alone beside it");
+  const std::optional<FileFacts> other = o.against.empty() ? std::nullopt : context.store.facts(o.against);
+  if (other && other->kind == FileKind::kDirectory) {
+    Problem p = make_problem(ProblemId::manifest_bad, {.path = o.against}, "a folder", "a file that --manifest has written");
+    p.hint = "'dcpctl diff A B --map auto' compares two models";
+    throw Error(std::move(p));
+  }
   if (!o.manifest.empty() || !o.against.empty()) return;
   for (const Option* given : command.given) {
     if (given->group == "Names")
@@ -212,7 +218,7 @@ void add_verify(Command& c, Context& context) {
     report.manifest = options->manifest;
     report.against = options->against;
     return report.around(context, [&] {
-      check_flags(c, *options);
+      check_flags(c, *options, context);
       return run(*options, context, report);
     });
   };

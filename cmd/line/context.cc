@@ -16,6 +16,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/closest.h"
+#include "base/file_names.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "line/command.h"
@@ -72,9 +74,27 @@ std::unique_ptr<Display> Context::show(const Progress& progress, const std::atom
   return std::make_unique<ProgressDisplay>(*this, progress, done, total);
 }
 
+// Of what is not there: what lies beside it under a similar name.
+static std::string hint_of_neighbours(const Context& context, const std::string& path) try {
+  if (!scheme_of(path).empty()) return {};
+  const std::string name = split_path(path).name;
+  Closest near(name);
+  for (const DirEntry& e : context.store.list(folder_around(path))) near.offer(e.name);
+  return near.found().empty() ? "" : "did you mean " + path.substr(0, path.size() - name.size()) + near.found() + "?";
+} catch (const Error&) {
+  return {};
+}
+
 Problem Context::worded(Problem problem) const {
   if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
+  if (problem.id == ProblemId::no_such_path && problem.hint.empty()) problem.hint = hint_of_neighbours(*this, problem.place.path);
+  if (problem.id == ProblemId::key_missing && problem.got.find_first_of("*?") != problem.got.npos && problem.hint.empty())
+    problem.hint = "a key is meant as it stands: --include and --exclude take patterns";
+  // Where the data of a key is damaged, others may be whole.
+  constexpr std::string_view kRestore = "restore it from the original";
+  if (command != "verify" && !problem.place.tensor.empty() && problem.hint.ends_with(kRestore))
+    problem.hint += "; 'dcpctl verify CKPT' says what of it is whole";
   return cmd::worded(std::move(problem));
 }
 
@@ -113,7 +133,8 @@ std::string quoted(const Problem& p) {
 // Hints show command lines with CKPT in them: here it is known which.
 static std::string hint_text(const Context& context, const Problem& p) {
   std::string hint = p.hint;
-  const size_t at = hint.find(" CKPT ");
+  size_t at = hint.find(" CKPT ");
+  if (at == hint.npos) at = hint.find(" CKPT'");
   const std::string& source = context.sources.size() == 1 ? context.sources[0] : p.place.path;
   if (at != std::string::npos && !source.empty()) hint.replace(at + 1, 4, shell_word(source));
   return hint;

@@ -68,8 +68,8 @@ Sandbox needs_of(const Command& command, Store& store) {
       continue;
     }
     needs.read.push_back(without_trailing_slashes(value));
-    // What is waited for (list --wait) is granted by the folder that it will lie in.
-    while (is_run && !fs::exists(needs.read.back(), ignored)) needs.read.back() = folder_around(needs.read.back());
+    // What is not there is granted by the folder that it will lie in (list --wait), or lies in under another name.
+    while (!fs::exists(needs.read.back(), ignored)) needs.read.back() = folder_around(needs.read.back());
     add_source_paths(needs.read.back(), is_run, needs.read);
   }
   return needs;

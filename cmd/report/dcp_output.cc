@@ -20,13 +20,16 @@ std::string ranks_text(const RankBound& group) {
 
 void describe_rank_bound(Context& context, const RankBound& group, uint32_t world_size) {
   const uint64_t next = group.ranks.back() + 1;
+  if (world_size == next) return;
   const std::string missing = group.stem + std::to_string(next);
   const bool more = world_size > next;
-  context.info("'" + escaped(ranks_text(group)) +
-               "' belong to single ranks and are copied; a trainer with more data-parallel ranks will fail to load, because '" +
-               escaped(missing) + "' and later ones are missing" +
-               (more ? " (" + counted(world_size - next, "key") + " for " + std::to_string(world_size) + " ranks)" : "") + "; --exclude '" +
-               escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
+  context.info(
+      "'" + escaped(ranks_text(group)) +
+      "' belong to single ranks and are copied as they are: a trainer with another number of data-parallel ranks will not load them" +
+      (more ? " ('" + escaped(missing) + "' and later ones are missing, " + counted(world_size - next, "key") + " for " +
+                  std::to_string(world_size) + " ranks)"
+            : "") +
+      "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
 }
 
 // Once for each glob.

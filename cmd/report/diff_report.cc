@@ -397,6 +397,8 @@ void note_left_out(const DiffResult& result, Context& context) {
   note(result.b, "second", "first");
   if (const auto narrower = narrower_dtype(result))
     context.info("some dtypes differ: --compare-as " + std::string(facts_of(*narrower).name) + " compares the values, rounded to it");
+  if (result.tensors + result.objects == 0 && result.count(Kind::kOnlyA) > 0 && result.count(Kind::kOnlyB) > 0)
+    context.info("no key is on both sides: --map auto compares the models by the map that fits, --rename takes prefixes off");
   const auto is_state = [](const KeyDifference& d) { return d.is_state && d.kind == Kind::kOnlyA; };
   if (std::ranges::any_of(result.differences, is_state)) context.info("--model-only compares the models alone");
 }

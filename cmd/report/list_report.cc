@@ -70,6 +70,7 @@ void print_answer(const RunSurvey& run, int64_t now, const Context& context) {
     if (p.is_latest) text += "; " + wrong;
     else others += "warning: " + wrong + "\n";
   }
+  if (!run.beside.empty()) others += "not steps, by their names (--pattern decides otherwise): " + list_of(run.beside, 10) + "\n";
   context.print(fitted(context, text + "; " + human_bytes(bytes) + " in all\n" + others, STDOUT_FILENO));
 }
 
@@ -112,6 +113,7 @@ void list_json(const ListResult& found, size_t last, int exit, const std::functi
   JsonWriter json(write);
   json.begin_object().member("schema", "dcpctl.list/1").member("exit", exit).member("path", run.run);
   if (!run.checkpoints.empty()) json.member("checkpoints", run.checkpoints);
+  if (!run.beside.empty()) json.member("beside", run.beside);
   path_json(json, "latest", run, run.newest());
   path_json(json, "latest_full", run, run.newest(StepContent::kFull));
   path_json(json, "latest_model", run, run.newest(StepContent::kModel));

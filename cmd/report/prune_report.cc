@@ -30,7 +30,8 @@ void print_reading(const PruneResult& found, const Context& context) {
   for (const size_t s : found.to_read) add(steps, s);
   for (size_t s = 0; s < found.looks.size(); ++s)
     if (found.looks[s].data_before) add(before, s);
-  if (!steps.empty()) context.print("before that, " + human_bytes(found.bytes_to_read()) + " of data are read, of " + steps + "\n");
+  if (!steps.empty())
+    context.print("before that, the data of " + steps + " is checked: " + human_bytes(found.bytes_to_read()) + " are read\n");
   if (!before.empty()) context.print("read whole by an earlier run, and unchanged: " + before + "\n");
 }
 

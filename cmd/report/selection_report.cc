@@ -50,7 +50,8 @@ std::string names_of(const LeftOut& left_out) {
 }
 
 std::string wrapped_text(const Selection& s) {
-  return counted(s.wrapped, "key") + " with a wrapper prefix, such as '" + shortened(s.wrapped_example) + "'; --clean-fqns strips it";
+  return counted(s.wrapped, "key") + " with a wrapper prefix, such as '" + shortened(s.wrapped_example) +
+         "'; --clean-fqns of the commands that write takes it off";
 }
 
 std::string flat_text(const Selection& s) {

@@ -294,7 +294,8 @@ std::optional<size_t> RunSurvey::newest(std::optional<StepContent> content) cons
 RunSurvey survey_run(const SurveyRequest& request, World& world) {
   const RunFolder run = run_of(request, world);
   const std::vector<Step>& steps = run.steps;
-  RunSurvey survey{.run = run.folder, .steps = std::vector<StepFacts>(steps.size()), .checkpoints = {}, .pointers = {}};
+  RunSurvey survey{
+      .run = run.folder, .steps = std::vector<StepFacts>(steps.size()), .checkpoints = {}, .beside = run.beside, .pointers = {}};
   const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(steps.size(), 1, reading_workers(request.threads, world, survey.run)));
   const Surveyor surveyor(request, world, workers, memory_left(take_memory_cap(request.max_memory, world)));
   parallel_for(workers, steps.size(), world.stop, [&](unsigned, uint64_t s) { survey.steps[s] = surveyor.look(steps[s]); });

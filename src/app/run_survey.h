@@ -68,6 +68,7 @@ struct RunSurvey {
   std::string run;                       // the folder around the steps, without '/' at its end
   std::vector<StepFacts> steps;          // ascending by number
   std::vector<std::string> checkpoints;  // that lie below where there are no steps
+  std::vector<std::string> beside;       // names of checkpoints that are no steps by their names
   std::vector<RunPointer> pointers;
 
   // The newest complete step, or the newest complete one with that content.

@@ -1,6 +1,7 @@
 #include "inputs/run.h"
 
 #include <algorithm>
+#include <map>
 #include <regex>
 
 #include "base/file_names.h"
@@ -143,17 +144,25 @@ std::string numbers_of(const std::vector<Step>& steps) {
   return text;
 }
 
+// A regular expression for names that differ from this one in their last number alone.
+std::string pattern_for(const std::string& name) {
+  const size_t end = name.find_last_of("0123456789") + 1, begin = name.find_last_not_of("0123456789", end - 1) + 1;
+  const auto literal = [](std::string_view text) {
+    std::string regex;
+    for (const char c : text)
+      regex += (std::string_view(R"(.\+*?[](){}^$|)").find(c) == std::string_view::npos ? "" : "\\") + std::string(1, c);
+    return regex;
+  };
+  return "^" + literal(std::string_view(name).substr(0, begin)) + "([0-9]+)" + literal(std::string_view(name).substr(end)) + "$";
+}
+
 // Fails if another step has the number of the last one, such as accelerate's model and optimizer.
 void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
   if (steps.size() < 2 || steps[steps.size() - 2].number != steps.back().number) return;
-  fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMax = 5;
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
+  const std::string other = steps[steps.size() - 2].path;
+  Problem p = make_problem(ProblemId::step_ambiguous, {.path = run}, "'" + other + "' and '" + steps.back().path + "'");
+  p.names = {pattern_for(split_path(other).name)};
+  throw Error(std::move(p));
 }
 
 // Whether trainers write this file last into a complete step.
@@ -221,6 +230,63 @@ Problem unfinished(const std::string& folder, std::string what) {
 
 bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
 
+// "epoch step ckpt" of epoch=0-step=100.ckpt.
+std::string words_of(const Step& step) {
+  std::string words;
+  bool in_word = false;
+  for (const char c : split_path(step.path).name) {
+    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool is_letter = lower >= 'a' && lower <= 'z';
+    if (is_letter && !in_word && !words.empty()) words += ' ';
+    if (in_word = is_letter; is_letter) words += lower;
+  }
+  return words;
+}
+
+bool are_trainers(std::string_view words) {
+  constexpr std::string_view kWords[] = {"step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return true;
+}
+
+bool has_trainers_names(const std::vector<Step>& steps) {
+  return std::ranges::any_of(steps, [](const Step& s) { return !s.unfinished && are_trainers(words_of(s)); });
+}
+
+[[noreturn]] void refuse_runs(const std::string& folder, const std::vector<std::string>& runs) {
+  Problem p = make_problem(ProblemId::step_ambiguous, {.path = folder});
+  p.what = "steps lie in several folders";
+  p.hint = "give one of them: " + list_of(runs, 5);
+  throw Error(std::move(p));
+}
+
+// Takes those out that are named in another way than the steps.
+void take_one_kind(RunFolder& run) {
+  std::map<std::string, std::string> kinds;  // the words, and a name with them
+  for (const Step& s : run.steps)
+    if (!s.unfinished) kinds.emplace(words_of(s), split_path(s.path).name);
+  if (kinds.size() < 2) return;
+  const auto is_trainers = [](const auto& kind) { return are_trainers(kind.first); };
+  if (std::ranges::count_if(kinds, is_trainers) != 1) {
+    std::vector<std::string> names;
+    for (const auto& [words, name] : kinds) names.push_back(name);
+    Problem p = make_problem(ProblemId::step_ambiguous, {.path = run.folder});
+    p.what = "folders whose names differ in more than their numbers are not the steps of one run: " + list_of(names, 5);
+    p.names = {pattern_for(names.front())};
+    throw Error(std::move(p));
+  }
+  const std::string steps = std::ranges::find_if(kinds, is_trainers)->first;
+  std::erase_if(run.steps, [&](const Step& s) {
+    const bool is_beside = !s.unfinished && words_of(s) != steps;
+    if (is_beside) run.beside.push_back(split_path(s.path).name);
+    return is_beside;
+  });
+}
+
 // Sets `broken` for steps whose name says that they are unfinished, and for those that lack the mark of the newest marked step before them.
 void judge_by_marks(std::vector<Step>& steps) {
   const Step* marked = nullptr;
@@ -262,7 +328,7 @@ std::optional<Problem> fault_of(Store& store, const Step& step, const OpenOption
                (unfinished_by_name(s.path) ? "of a save that did not finish; it opens where it is given itself" : "empty");
   if (is_checkpoint_folder(store, run.folder)) p.remedy = Remedy::kNoStep;
   else if (const auto below = run.steps.empty() ? checkpoints_below(store, run.folder) : std::vector<std::string>(); !below.empty())
-    p.hint = "no folder here has the name of a step; checkpoints are in " + listed(below);
+    p.hint = "no folder here has the name of a step; checkpoints are in " + list_of(below, 5);
   throw Error(std::move(p));
 }
 
@@ -274,17 +340,18 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
   RunFolder run{.folder = without_trailing_slashes(given), .steps = {}};
   const std::vector<DirEntry> entries = store.list(run.folder);
   run.steps = finder.in(run.folder, entries);
-  if (!has_finished(run.steps) && !looks_like_checkpoint(entries)) {
-    const auto is_run = [&](const std::string& path, const std::vector<DirEntry>& inside) { return has_finished(finder.in(path, inside)); };
+  const bool is_here = has_finished(run.steps);
+  // Checkpoints in a folder of somebody's work may have numbers in their names, too.
+  if (!looks_like_checkpoint(entries) && !(is_here && (!pattern.empty() || has_trainers_names(run.steps)))) {
+    const auto is_run = [&](const std::string& path, const std::vector<DirEntry>& inside) {
+      const std::vector<Step> steps = finder.in(path, inside);
+      return is_here ? has_trainers_names(steps) : has_finished(steps);
+    };
     std::vector<std::string> runs = folders_below(store, run.folder, kLevels, is_run, Closed::kSkip);
-    if (runs.size() > 1) {
-      Problem p = make_problem(ProblemId::step_ambiguous, {.path = run.folder});
-      p.what = "steps lie in several folders below";
-      p.hint = "give one of them: " + listed(runs);
-      throw Error(std::move(p));
-    }
+    if (runs.size() > 1 || (is_here && !runs.empty())) refuse_runs(run.folder, runs);
     if (!runs.empty()) run = {.folder = runs.front(), .steps = finder.in(runs.front(), store.list(runs.front()))};
   }
+  if (pattern.empty()) take_one_kind(run);
   judge_by_marks(run.steps);
   return run;
 }

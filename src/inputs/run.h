@@ -25,15 +25,19 @@ struct Step {
 };
 
 struct RunFolder {
-  std::string folder;       // that contains the steps
-  std::vector<Step> steps;  // ascending; `broken` is set for those that are unfinished or lack their mark
+  std::string folder;                    // that contains the steps
+  std::vector<Step> steps;               // ascending; `broken` is set for those that are unfinished or lack their mark
+  std::vector<std::string> beside = {};  // names of folders with a number that are checkpoints, but no steps: see find_run
 };
 
 // The steps in a folder, or in the only folder below it that has any, such as `checkpoints/` of many trainers. `pattern`: a regular
-// expression with one group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no
+// expression with one group for the number, searched in the folder's name; "" for the rule above. Then the names of all steps are alike but for
+// their numbers; of several kinds of names it is the one whose words are those of a trainer alone (global_step_20, epoch=0-step=100.ckpt, 20),
+// so that exports and copies are no steps: step-20.bak, llama-7b, final-v2. A folder with .distcp files but no
 // metadata is a step too, and so is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint
 // itself, those that hold the parts of one are steps: accelerate keeps model and optimizer apart. A folder with the name of an unfinished
-// save counts as one, whatever it holds so far, and so does an empty folder with the name of a step. Opens no step. Throws step_ambiguous if several folders below hold steps.
+// save counts as one, whatever it holds so far, and so does an empty folder with the name of a step. Opens no step. Throws step_ambiguous if
+// several folders hold steps, or names of several kinds may be those of steps.
 RunFolder find_run(Store& store, const std::string& folder, const std::string& pattern);
 
 // The problem if a folder's name says that its save did not finish.

@@ -14,7 +14,7 @@ using Lines = std::vector<std::string>;
 
 namespace {
 
-Lines steps(FakeIo& io, const std::string& pattern = "") {
+Lines steps(Store& io, const std::string& pattern = "") {
   Lines lines;
   for (const Step& s : find_run(io, "run", pattern).steps)
     lines.push_back(std::to_string(s.number) + " " + s.path.substr(4) + (s.unfinished ? ", unfinished" : s.lacks_mark ? ", unmarked" : ""));
@@ -35,15 +35,43 @@ std::string found(FakeIo& io, const std::string& wanted, Lines* passed_over = nu
 }  // namespace
 
 TEST_CASE("the last integer of a folder's name is its step") {
+  for (const char* step :
+       {"20 step-20", "5 checkpoint_5", "7 checkpoint_step7", "100 iter_0000100", "3 epoch=0-step=3.ckpt", "1 2024-run-1"}) {
+    FakeIo io;
+    io.put("run" + std::string(step).replace(0, std::string(step).find(' '), "").replace(0, 1, "/") + "/.metadata", "x");
+    CHECK(steps(io) == Lines{step});
+  }
   FakeIo io;
-  for (const char* name : {"step-20", "checkpoint_5", "checkpoint_step7", "iter_0000100", "epoch=0-step=3.ckpt", "2024-run-1"})
-    io.put(std::string("run/") + name + "/.metadata", "x");
+  io.put("run/step-20/.metadata", "x");
   io.put("run/best/.metadata", "x");                       // no number
   io.put("run/step-9/notes.txt", "x");                     // no checkpoint
   io.put("run/step-11", "x");                              // a file
   io.put("run/step-99999999999999999999/.metadata", "x");  // no 64-bit number
-  CHECK(steps(io) ==
-        Lines{"1 2024-run-1", "3 epoch=0-step=3.ckpt", "5 checkpoint_5", "7 checkpoint_step7", "20 step-20", "100 iter_0000100"});
+  CHECK(steps(io) == Lines{"20 step-20"});
+}
+
+TEST_CASE("the steps of a run differ in the numbers of their names alone") {
+  struct Run {
+    FakeIo io = {};
+    explicit Run(std::initializer_list<const char*> names) {
+      for (const char* name : names) io.put(std::string("run/") + name + "/.metadata", "x");
+    }
+    size_t count() { return steps(io).size(); }
+    std::string error() {
+      return error_id([&] { find_run(io, "run", ""); });
+    }
+  };
+  Run beside{"step-20", "step-100", "step-100.bak", "on2", "llama-7b"};
+  CHECK(steps(beside.io) == Lines{"20 step-20", "100 step-100"});
+  CHECK(find_run(beside.io, "run", "").beside == Lines{"on2", "llama-7b", "step-100.bak"});
+  CHECK(find_run(beside.io, "run", "^step-(\\d+)").beside.empty());
+  CHECK(found(beside.io, "100") == "run/step-100");
+  CHECK(Run{"epoch=0-step=9.ckpt", "epoch=1-step=10.ckpt"}.count() == 2);
+  CHECK(Run{"3", "12"}.count() == 2);
+  CHECK(Run{"final-v1", "final-v2"}.count() == 2);
+  CHECK(Run{"final-v1", "qwen-2"}.error() == "step_ambiguous");
+  CHECK(Run{"step-1", "epoch_1"}.error() == "step_ambiguous");
+  CHECK(Run{"on2", "tt/checkpoint/step-1", "fsdp/global_step_1"}.error() == "step_ambiguous");  // an export beside runs
 }
 
 TEST_CASE("what an unfinished save or a rank left is a step too") {
