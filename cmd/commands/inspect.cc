@@ -113,7 +113,8 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   const std::string how =
       "see one of them with '" + run + " --step " + number + "', the newest complete one with '" + run + " --step latest'\n";
   context.print(fitted(context, how, STDOUT_FILENO));
-  return {};
+  const bool is_damaged = std::ranges::any_of(found.survey.steps, [](const StepFacts& s) { return word_of(s) == "damaged"; });
+  return {.document = {}, .exit = is_damaged ? Exit::kAnswerNo : Exit::kOk};
 }
 
 int run(const InspectOptions& o, Context& context) {

@@ -59,6 +59,7 @@ struct VerifyOptions {
   std::string sample, stats, manifest, against, max_memory;
   unsigned threads = 0;
   RanksFlags ranks;
+  std::vector<size_t> parts_of;               // by checkpoint, the number of its step
   bool of_run = false;                        // the source is one step of the run that was given
   std::map<std::string, Problem> unfinished;  // by path, of the run's saves that did not end, why
 
@@ -142,6 +143,7 @@ bool take_steps(Option& ckpt, VerifyOptions& o, const Context& context) {
     if (s.broken) o.unfinished.emplace(s.path, *s.broken);
     if (s.parts.empty() || s.broken) ckpt.given.push_back(s.path);
     else ckpt.given.insert(ckpt.given.end(), s.parts.begin(), s.parts.end());
+    o.parts_of.resize(ckpt.given.size(), static_cast<size_t>(&s - steps.data()));
   }
   return true;
 }
@@ -197,7 +199,8 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   c.expand = [&c, &context, &o] { return take_steps(c.arguments.front(), o, context); };
   c.tally = [&o, &context](const std::vector<std::string>& documents, int& exit) {
     context.apart = context.apart && !o.of_run;
-    return tally_text(documents, {o.of_run ? "step" : "checkpoint", o.of_run && !o.reads_data() ? " (--all-data reads it)" : ""}, exit);
+    return tally_text(documents,
+                      {o.of_run ? "step" : "checkpoint", o.of_run && !o.reads_data() ? " (--all-data reads it)" : "", o.parts_of}, exit);
   };
 }
 
@@ -213,6 +216,7 @@ void add_verify(Command& c, Context& context) {
     VerifyReport report;
     report.source = options->source.path;
     report.of_run = options->of_run;
+    if (options->source.shards_on_dim) report.opened_with = " --shards-on-dim " + std::to_string(*options->source.shards_on_dim);
     report.all_stats = !options->stats.empty();
     context.apart = context.apart && !options->of_run;  // then each is a line
     report.manifest = options->manifest;

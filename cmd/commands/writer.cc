@@ -57,6 +57,8 @@ namespace {
 int run(Context& context, const WriterFlags& flags, const std::function<OutputRequest()>& output, WriteReport& report) {
   WriteRequest request = flags.request(context);
   request.output = output();
+  if (!flags.map.sets.empty() && flags.map.map.empty() && request.output.assets.empty())
+    fail(ProblemId::usage, {}, "--set without --map", "a map that uses it, or --assets, which implies one");
   request.output.check_crcs = !flags.no_verify;
   report.request = request;
   write(request, context, report.result, [&] {

@@ -89,13 +89,18 @@ Problem Context::worded(Problem problem) const {
   if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
   if (problem.id == ProblemId::no_such_path && problem.hint.empty()) problem.hint = hint_of_neighbours(*this, problem.place.path);
-  if (problem.id == ProblemId::key_missing && problem.got.find_first_of("*?") != problem.got.npos && problem.hint.empty())
+  if (problem.id == ProblemId::key_missing && command != "extract" && problem.got.find_first_of("*?") != problem.got.npos &&
+      problem.hint.empty())
     problem.hint = "a key is meant as it stands: --include and --exclude take patterns";
   // Where the data of a key is damaged, others may be whole.
   constexpr std::string_view kRestore = "restore it from the original";
   if (command != "verify" && !problem.place.tensor.empty() && problem.hint.ends_with(kRestore))
     problem.hint += "; 'dcpctl verify CKPT' says what of it is whole";
-  return cmd::worded(std::move(problem));
+  problem = cmd::worded(std::move(problem));
+  constexpr std::string_view kExclude = "leave the key out with --exclude";
+  if (command == "extract" && problem.hint.starts_with(kExclude))
+    problem.hint = "the commands that write a model leave it out with --exclude";
+  return problem;
 }
 
 std::string schema_of(const Context& context) {

@@ -122,9 +122,11 @@ std::string loads_text(const InspectResult& found) {
 
 struct Sum {
   uint64_t keys = 0, tensors = 0, elements = 0, bytes = 0;
-  std::map<std::string, uint64_t> dtypes;  // bytes of each
+  std::map<std::string, uint64_t> dtypes;   // bytes of each
+  std::map<std::string, uint64_t> classes;  // of tensors that are a subclass, how many
 
-  void add(const Catalog& catalog, const Entry& e) {
+  void add(const InspectResult& found, const Entry& e) {
+    const Catalog& catalog = found.catalog();
     ++keys;
     if (e.is_blob()) return;
     const Tensor& t = catalog.tensors[e.tensor()];
@@ -132,6 +134,7 @@ struct Sum {
     elements += catalog.elements(t);
     bytes += catalog.tensor_bytes(t);
     dtypes[std::string(catalog.strings[t.dtype_name])] += catalog.tensor_bytes(t);
+    if (const auto cls = found.subclasses.find(e.tensor()); cls != found.subclasses.end()) ++classes[cls->second];
   }
 };
 
@@ -145,13 +148,20 @@ std::string bytes_text(const Sum& sum) {
   return human_bytes(sum.bytes) + (parts.empty() ? "" : ": " + list_of(parts, 3));
 }
 
+// " (2 of torchao.float8.fsdp_utils.WeightWithDynamicFloat8CastTensor)".
+std::string classes_text(const Sum& sum) {
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : sum.classes) parts.push_back(grouped(count) + " of " + name);
+  return parts.empty() ? "" : " (" + list_of(parts, 3) + ")";
+}
+
 std::string models_text(const TrainingState& state, const Sum& model) {
   if (model.keys == 0) return "  no model\n";
   std::vector<std::string> roots;
   for (const KeyGroup& m : state.models) roots.push_back(m.path.empty() ? "(top level)" : m.path);
   const std::string name = roots.size() > 1 ? counted(roots.size(), "model") + " (" + list_of(roots, 4) + ")" : "model";
   return "  " + name + ": " + counted(model.tensors, "tensor") + ", " + counted(model.elements, "parameter") + ", " + bytes_text(model) +
-         "\n";
+         classes_text(model) + "\n";
 }
 
 }  // namespace
@@ -162,8 +172,8 @@ std::vector<std::string> header_lines(const InspectResult& found) {
   Sum model, optimizer;
   std::set<std::string> others;  // what else a trainer keeps
   for (const Entry& e : found.selection.entries) {
-    if (state.is_model(e.ref)) model.add(catalog, e);
-    else if (state.is_optimizers(e.ref)) optimizer.add(catalog, e);
+    if (state.is_model(e.ref)) model.add(found, e);
+    else if (state.is_optimizers(e.ref)) optimizer.add(found, e);
     else others.insert(state.group_of(e.ref).path);
   }
   const std::string step = step_of(found);
@@ -178,7 +188,8 @@ std::vector<std::string> header_lines(const InspectResult& found) {
   add(models_text(state, model));
   const std::string rate = learning_rate_of(found);
   if (optimizer.tensors > 0)
-    add("  optimizer: " + counted(optimizer.tensors, "tensor") + ", " + human_bytes(optimizer.bytes) + rate + "\n");
+    add("  optimizer: " + counted(optimizer.tensors, "tensor") + ", " + human_bytes(optimizer.bytes) + classes_text(optimizer) + rate +
+        "\n");
   else if (optimizer.keys > 0) add("  optimizer: " + counted(optimizer.keys, "object") + rate + "\n");
   else if (std::ranges::none_of(catalog.order, [&](KeyRef key) { return state.is_optimizers(key); })) add("  no optimizer" + rate + "\n");
   if (!others.empty()) add("  also " + list_of({others.begin(), others.end()}) + "\n");

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
+#include "report/list_report.h"
 #include "report/step_text.h"
 
 namespace dcp::cmd {
@@ -47,6 +48,7 @@ std::string shared_text(const PruneResult& found) {
 
 void print_plan(const PruneResult& found, const Context& context) {
   const RunSurvey& run = found.survey;
+  if (run.steps.empty()) return print_steps(run, {}, context);  // says what was found
   const int64_t now = wall_clock_ns();
   print_table(context, {false, true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t s = 0; s < run.steps.size(); ++s) {

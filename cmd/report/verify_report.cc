@@ -123,7 +123,7 @@ std::string VerifyReport::whole_text() const {
   constexpr size_t kNamed = 5;
   if (!harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + "\n";
   text += harm.of_model.empty() ? ", the model's among them" : "";
-  text += "; 'dcpctl consolidate " + shell_word(result.checkpoint) + " OUT --model-only";
+  text += "; 'dcpctl consolidate " + shell_word(result.checkpoint) + " OUT --model-only" + opened_with;
   for (const std::string& key : harm.of_model) text += " --exclude " + shell_word(key);
   return text + "' writes " + (harm.of_model.empty() ? "it" : "the others of the model") + "\n";
 }
@@ -265,11 +265,13 @@ int VerifyReport::around(Context& context, const std::function<int()>& body) {
 
 std::string tally_text(const std::vector<std::string>& documents, TallyWords words, int& exit) {
   std::map<std::string, uint64_t> counts;
+  std::map<size_t, std::string> verdicts;  // by what is counted: that of its first part which is not whole
   uint64_t left_out = 0, with_nan = 0;
-  for (const std::string& text : documents) {
-    const nlohmann::json d = nlohmann::json::parse(text, nullptr, false);
+  for (size_t n = 0; n < documents.size(); ++n) {
+    const nlohmann::json d = nlohmann::json::parse(documents[n], nullptr, false);
     if (!d.is_object()) continue;
-    ++counts[d.value("verdict", "cannot be read")];
+    std::string& verdict = verdicts.try_emplace(n < words.parts_of.size() ? words.parts_of[n] : n, "whole").first->second;
+    if (verdict == "whole") verdict = d.value("verdict", "cannot be read");
     left_out += d.value("/left_out/data_bytes"_json_pointer, uint64_t{0});
     for (const auto& tensor : d.value("stats", nlohmann::json::array()))
       if (tensor.value("nan", 0) + tensor.value("inf", 0) > 0) {
@@ -277,11 +279,10 @@ std::string tally_text(const std::vector<std::string>& documents, TallyWords wor
         break;
       }
   }
-  const uint64_t whole = counts["whole"];
+  for (const auto& [number, verdict] : verdicts) ++counts[verdict];
+  const uint64_t whole = counts["whole"], all = words.parts_of.empty() ? documents.size() : words.parts_of.back() + 1;
   if (whole == 0) exit = std::max(exit, static_cast<int>(Exit::kAnswerNo));
-  std::string text = grouped(whole) + " of " + counted(documents.size(), words.one) +
-                     (whole == 1 || documents.size() == 1 ? " is" : " are") + " whole",
-              others;
+  std::string text = grouped(whole) + " of " + counted(all, words.one) + (whole == 1 || all == 1 ? " is" : " are") + " whole", others;
   for (const char* word : {"damaged", "differs", "cannot be read", "unfinished"})
     if (counts[word] > 0) others += (others.empty() ? "; " : ", ") + grouped(counts[word]) + " " + word;
   text += others;

@@ -21,6 +21,7 @@ class VerifyReport {
   std::string source, manifest, against;  // as on the command line
   FailOn fail_on;
   std::string left_out_by;  // "--quick"
+  std::string opened_with;  // options that the checkpoint takes to be opened, with a blank before each
   bool of_run = false;      // one line for each of the steps of a run
   VerifyResult result;
   std::optional<StatsResult> stats;
@@ -52,8 +53,9 @@ class VerifyReport {
 
 // Of what verify's documents say: "2 of 3 steps are whole; 1 damaged; 1.2 GiB of data not read". Raises `exit` where none is whole.
 struct TallyWords {
-  const char* one;         // of them: "step"
-  const char* reads_data;  // what would read the data that was left out; "": nothing
+  const char* one;                    // of them: "step"
+  const char* reads_data;             // what would read the data that was left out; "": nothing
+  std::vector<size_t> parts_of = {};  // by document: the number of the step that it is a part of, ascending; none: each counts
 };
 std::string tally_text(const std::vector<std::string>& documents, TallyWords words, int& exit);
 

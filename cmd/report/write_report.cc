@@ -143,7 +143,8 @@ void WriteReport::describe_plan(Context& context) const {
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
     context.info("kept everything" + std::string(catalog.has_planner_data ? ", nested as it was saved" : "") +
-                 "; --model-only gives what model.load_state_dict takes");
+                 (s.state.models.size() > 1 ? "; --root takes one of the " + std::to_string(s.state.models.size()) + " models"
+                                            : "; --model-only gives what model.load_state_dict takes"));
   if (plan.mcore_shapes) context.info(counted(catalog.mcore_shapes.size(), "tensor") + " with the shape that Megatron's mcore_data gives");
   LeftOut refused;
   for (const KeyNote& n : plan.left_out) refused.add(n.key);
@@ -153,7 +154,7 @@ void WriteReport::describe_plan(Context& context) const {
   if (!plan.unsafe.empty()) {
     const std::string names = plan.unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan.unsafe_globals);
     context.info("torch.load(weights_only=True) will refuse this file: " + counted(plan.unsafe.size(), "object") + " with " + names +
-                 "; --weights-only-safe leaves them out");
+                 (context.command == "extract" ? "" : "; --weights-only-safe leaves them out"));
   }
   for (const KeyNote& n : plan.unsafe) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
   if (plan.list_holes.count > 0)

@@ -20,6 +20,7 @@ void add_model_file(Command& c, ModelFileFlags& f) {
       .reads(Offer::kFolders)
       .in("Writing");
   c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
+  if (Option* set = c.find("--set")) set->needed.clear();  // --assets implies a map
 }
 
 static bool is_npz(const std::string& out) { return out.ends_with(".npz") || out.ends_with(".NPZ"); }

@@ -71,10 +71,10 @@ void check_publishable(const Publishing& paths, World& world) {
     const auto has = [&](std::string_view begin) {
       return std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(begin); });
     };
-    std::string lacks = has("config.json") ? "" : "config.json";
-    if (!has("tokenizer") && !has("vocab")) lacks += (lacks.empty() ? "" : " and ") + std::string("a tokenizer");
-    if (!lacks.empty())
-      world.events.warn("warning: " + escaped(paths.assets) + " lacks " + lacks + ", without which the model does not load");
+    std::string lacks = has("config.json") ? "" : "config.json, without which the model does not load";
+    if (!has("tokenizer") && !has("vocab"))
+      lacks += std::string(lacks.empty() ? "" : ", and ") + "a tokenizer, which inference servers need";
+    if (!lacks.empty()) world.events.warn("warning: " + escaped(paths.assets) + " lacks " + lacks);
   });
   look([&] { check_output_free(world.io, paths.output, true, paths.replace); });
   for (size_t i = 0; i + 1 < missing.size(); ++i) world.events.warn(world.events.line_of(missing[i]));

@@ -14,6 +14,9 @@ class Judge {
   Judge(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns) : run_(run), rules_(rules), now_ns_(now_ns) {
     for (size_t s = run.steps.size(); s-- > 0;)
       if (run.steps[s].state == StepState::kComplete && latest_.size() < rules.keep_latest.value_or(0)) latest_.insert(run.steps[s].number);
+    for (size_t s = 1; s < run.steps.size(); ++s)
+      if (run.steps[s].state == StepState::kUnmarked && run.steps[s - 1].state != StepState::kUnmarked)
+        marks_.insert(run.steps[s - 1].number);
     for (const StepContent content : {StepContent::kFull, StepContent::kModel, StepContent::kState, StepContent::kUnknown})
       if (const auto newest = run.newest(content)) newest_.insert({content, run.steps[*newest].number});
   }
@@ -49,6 +52,7 @@ class Judge {
         if (newest_.contains({step.content, step.number})) return newest_text(step.content);
         if (!rules_.keep_latest) return "complete";
         if (latest_.contains(step.number)) return "one of the latest";
+        if (marks_.contains(step.number)) return "its mark tells that a newer step lacks one";
     }
     if (is_every(step)) return "every " + std::to_string(*rules_.keep_every);
     return {};
@@ -77,7 +81,7 @@ class Judge {
   const RunSurvey& run_;
   const RetentionRules& rules_;
   const int64_t now_ns_;
-  std::set<uint64_t> latest_;                          // numbers
+  std::set<uint64_t> latest_, marks_;                  // numbers
   std::set<std::pair<StepContent, uint64_t>> newest_;  // of each content its number
 };
 

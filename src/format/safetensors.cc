@@ -196,6 +196,10 @@ class HeaderHandler : public Json::json_sax_t {
   }
   bool start_array(std::size_t) override {
     deeper();
+    if (depth_ == 2 && is_entry()) {
+      add_other("an array");
+      inside_ = Inside::kOther;
+    }
     if (!in_tensor(3) || (key_ != "shape" && key_ != "data_offsets")) return nested();
     auto& list = key_ == "shape" ? entries.back().shape : entries.back().range;
     if (list) duplicate();
@@ -212,7 +216,7 @@ class HeaderHandler : public Json::json_sax_t {
   }
   bool end_array() override {
     array_ = nullptr;
-    --depth_;
+    if (--depth_ == 1) inside_ = Inside::kNeither;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
@@ -221,18 +225,26 @@ class HeaderHandler : public Json::json_sax_t {
   }
 
  private:
-  enum class Inside : uint8_t { kNeither, kMetadata, kTensor };
+  enum class Inside : uint8_t { kNeither, kMetadata, kTensor, kOther };
 
   bool in_tensor(uint32_t depth) const { return depth_ == depth && inside_ == Inside::kTensor; }
   bool is_known_key() const { return key_ == "dtype" || key_ == "shape" || key_ == "data_offsets"; }
   // A value of the wrong kind is an error, unless it lies under a member that is ignored.
   bool scalar() {
+    if (depth_ == 1 && is_entry()) return add_other("a value"), true;
+    if (inside_ == Inside::kOther) return true;
     if (inside_ != Inside::kTensor || array_ != nullptr || (depth_ == 2 && is_known_key())) malformed("a value");
     return true;
   }
   bool nested() {
+    if (inside_ == Inside::kOther) return true;
     if (inside_ != Inside::kTensor || array_ != nullptr || (depth_ == 3 && is_known_key())) malformed("a nested value");
     return true;
+  }
+  // Whether what comes has the place of a tensor's description.
+  bool is_entry() const { return inside_ == Inside::kNeither && key_ != "__metadata__"; }
+  void add_other(std::string_view what) {
+    entries.push_back({.name = key_, .malformed = std::string(what) + " in the place of a tensor's description"});
   }
   void deeper() {
     if (++depth_ > limits_.json_depth) {

@@ -92,6 +92,8 @@ IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> fi
   }
   verdict.incomplete = !lost.empty() || absent.count() > 0;
   absent.report(ProblemId::hf_index_no_tensor, Severity::kDamage, place, findings);
+  if (absent.count() > 0 && lost.empty())
+    findings.back().hint = "all files that the index names are here: it is stale, or a save of them was cut short";
   elsewhere.report(ProblemId::hf_index_other_file, Severity::kWarning, place, findings);
   copies.report(ProblemId::hf_index_other_file, Severity::kWarning, place, findings);
   if (copies.count() > 0) findings.back().what = "a second copy of the tensor, in a file that the index names for others, is ignored";

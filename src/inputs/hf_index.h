@@ -29,7 +29,7 @@ class Tally {
     if (count_ == 0) return;
     place.tensor = tensor_;
     std::string got = got_;
-    if (count_ > 1) got += (got.empty() ? "" : ", ") + std::string("and ") + std::to_string(count_ - 1) + " more";
+    if (count_ > 1) got += (got.empty() ? "this one" : ",") + std::string(" and ") + std::to_string(count_ - 1) + " more";
     findings.push_back(make_finding(id, severity, std::move(place), std::move(got), expected_));
   }
 

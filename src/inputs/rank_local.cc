@@ -39,6 +39,7 @@ class Merger {
   }
 
   MetadataContent take() {
+    compare_paths();
     for (size_t t = 0; t < out_.tensors.size(); ++t) {
       out_.tensors[t].first_chunk = out_.chunks.size();
       out_.tensors[t].chunk_count = chunks_[t].size();
@@ -123,6 +124,22 @@ class Merger {
       p.first += element_base;
       if (pathed_.try_emplace(p.key, true).second) out_.paths.push_back(p);
     }
+  }
+
+  // A dict that another rank has a value for.
+  void compare_paths() {
+    const auto elements = [&](const MetadataContent::Path& p) { return std::span(out_.path_elements).subspan(p.first, p.count); };
+    const auto rank_of = [](const MetadataContent::PathElement& e) { return std::tuple(e.name, e.position, e.is_integer); };
+    std::vector<MetadataContent::Path> paths = out_.paths;
+    const auto is_less = [&](const MetadataContent::Path& a, const MetadataContent::Path& b) {
+      return std::ranges::lexicographical_compare(elements(a), elements(b), {}, rank_of, rank_of);
+    };
+    std::ranges::sort(paths, is_less);
+    const auto is_below = [&](const MetadataContent::Path& p, const MetadataContent::Path& dict) {
+      return p.count > dict.count && std::ranges::equal(elements(p).first(dict.count), elements(dict), {}, rank_of, rank_of);
+    };
+    for (size_t p = 0; p + 1 < paths.size(); ++p)
+      if (is_below(paths[p + 1], paths[p])) disagree(paths[p].key, "a value on one rank, a dict on another");
   }
 
   void facts(const MetadataContent& r) {

@@ -101,8 +101,20 @@ Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirE
   return foreign;
 }
 
+// The folder that DeepSpeed's file `latest` names; "": there is none.
+std::string named_by_latest(Store& store, const std::string& path) {
+  constexpr uint64_t kMost = 255;
+  const std::optional<FileFacts> facts = store.facts(path + "/latest");
+  if (!facts || facts->kind != FileKind::kRegular || facts->bytes > kMost) return "";
+  std::vector<std::byte> bytes(facts->bytes);
+  const OpenFile file(store, store.open_read(path + "/latest"));
+  read_exact(store, file.get(), 0, bytes);
+  const std::string_view text = as_text(bytes);
+  return std::string(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
+}
+
 // Without ZeRO, DeepSpeed writes the module's state dict to files that dcpctl reads, one for each rank of tensor parallelism; its own
-// script refuses such a folder. Of several steps, this returns the newest one's files.
+// script refuses such a folder. Of several steps, this returns the files of the one that `latest` names, or of the newest.
 std::vector<std::string> states_without_zero(Store& store, const std::string& path) {
   std::vector<std::string> states, steps;
   for (const DirEntry& e : store.list(path)) {
@@ -111,6 +123,7 @@ std::vector<std::string> states_without_zero(Store& store, const std::string& pa
     if (e.name.starts_with("mp_rank_") && e.name.ends_with("_model_states.pt")) states.push_back(path + "/" + e.name);
   }
   std::ranges::sort(steps, NaturalLess());
+  if (const std::string latest = path + "/" + named_by_latest(store, path); std::erase(steps, latest) > 0) steps.push_back(latest);
   for (auto step = steps.rbegin(); step != steps.rend() && states.empty(); ++step)
     for (const DirEntry& e : store.list(*step))
       if (e.name.starts_with("mp_rank_")) return states_without_zero(store, *step);

@@ -17,6 +17,12 @@ namespace {
 constexpr unsigned kPartLevels = 4;       // global_step_N/model/NAME/ckpt, and one more
 constexpr unsigned kMaxFolders = 10'000;  // that a search looks into
 
+// accelerate's folders for a model and its optimizer, which number them.
+bool is_accelerates(std::string_view name) {
+  const auto is_numbered = [&](std::string_view text) { return name.starts_with(text) && is_number(name.substr(text.size())); };
+  return is_numbered("pytorch_model_fsdp_") || is_numbered("optimizer_");
+}
+
 // Whether the folder is a part of a step, whatever numbers its name has.
 bool says_part(std::string_view name) { return name.find("model") != name.npos || name.find("optim") != name.npos; }
 
@@ -185,7 +191,7 @@ class StepFinder {
 
  private:
   std::optional<uint64_t> number_of(const std::string& name) const {
-    if (!regex_) return last_integer(name);
+    if (!regex_) return is_accelerates(name) ? std::nullopt : last_integer(name);
     std::smatch match;
     return std::regex_search(name, match, *regex_) ? decimal<uint64_t>(match[1].str()) : std::nullopt;
   }

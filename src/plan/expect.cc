@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "format/dtype.h"
 
 namespace dcp {
 namespace {
@@ -36,16 +37,27 @@ std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
   return shape;
 }
 
-// Keys may hold blanks and brackets, so the line is read from its end: the last brackets, the word before them, the rest.
-std::optional<Signature> parse_line(std::string_view line) {
-  const size_t open = line.rfind('['), close = line.rfind(']');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
+// `key dtype [2, 3]`, where the brackets are at `open`.
+std::optional<Signature> parse_at(std::string_view line, size_t open) {
+  const size_t close = line.find(']', open);
+  if (close == std::string_view::npos) return std::nullopt;
   std::optional<std::vector<int64_t>> shape = parse_shape(line.substr(open + 1, close - open - 1));
   const std::string_view before = trimmed(line.substr(0, open));
   const size_t blank = before.find_last_of(kBlanks);
   if (!shape || blank == std::string_view::npos) return std::nullopt;
   return Signature{
       .key = std::string(trimmed(before.substr(0, blank))), .dtype = std::string(before.substr(blank + 1)), .shape = std::move(*shape)};
+}
+
+// Keys may hold blanks and brackets, so the line is read from its end: the last brackets with a dtype before them, or else the last ones.
+std::optional<Signature> parse_line(std::string_view line) {
+  std::optional<Signature> last;
+  for (size_t open = line.rfind('['); open != std::string_view::npos && open > 0; open = line.rfind('[', open - 1)) {
+    std::optional<Signature> s = parse_at(line, open);
+    if (s && dtype_named(s->dtype)) return s;
+    if (!last) last = std::move(s);
+  }
+  return last;
 }
 
 // `key object  1.2 KiB`
@@ -95,7 +107,9 @@ std::vector<Signature> parse_signatures(std::string_view text, const std::string
     const std::string_view line = trimmed(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
-    if (std::optional<Signature> s = parse_line(line)) all.push_back(std::move(*s));
+    std::optional<Signature> s = parse_line(line);
+    if (s && !dtype_named(s->dtype) && is_object(line)) continue;  // its value has brackets, too
+    if (s) all.push_back(std::move(*s));
     else if (!is_object(line))
       fail(ProblemId::expect_line, {.path = path}, "line " + std::to_string(number) + ": " + std::string(line.substr(0, 100)),
            "key dtype [2, 3]");

@@ -73,12 +73,13 @@ class Chooser {
     const DtypeRule* rule = used_rule(e);
     const std::optional<DType> asked = rule != nullptr ? rule->dtype : options_.dtype;
     if (!asked) return std::nullopt;
+    const bool is_insisted = options_.raw && is_packed(catalog_.key(t), has_key_);
     if (!options_.raw && is_packed(catalog_.key(t), has_key_)) {
       if (asked != t.dtype && summary_.kept_packed++ == 0) summary_.packed_example = e.key;
       return std::nullopt;
     }
     if (rule != nullptr) return asked;
-    if (is_scale(e.key) || is_scale(catalog_.key(t)) || is_of_a_tensor(catalog_.key(t))) {
+    if (!is_insisted && (is_scale(e.key) || is_scale(catalog_.key(t)) || is_of_a_tensor(catalog_.key(t)))) {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return std::nullopt;
     }

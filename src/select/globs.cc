@@ -66,7 +66,11 @@ std::string KnownKeys::corrected(std::string_view glob) const {
     Closest closest(part.substr(0, rest));
     if (rest > 0 && is_bare(part.substr(0, rest)) && !known.contains(part))
       for (const std::string_view name : known) closest.offer(name);
-    text += (text.empty() ? "" : ".") + (closest.found().empty() ? std::string(part) : closest.found() + std::string(part.substr(rest)));
+    std::string meant = closest.found();
+    if (meant.empty() && rest > 0 && !known.contains(part))
+      for (const std::string_view name : known)  // optim of optimizer
+        if (name.size() >= 3 && name.size() > meant.size() && part.substr(0, rest).starts_with(name)) meant = name;
+    text += (text.empty() ? "" : ".") + (meant.empty() ? std::string(part) : meant + std::string(part.substr(rest)));
   }
   return text;
 }

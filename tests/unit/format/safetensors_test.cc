@@ -111,8 +111,10 @@ TEST_CASE("JSON that is none") {
 
 TEST_CASE("JSON that describes no tensors") {
   const std::string wrong = "the header does not describe tensors";
-  CHECK(json_error("{\"a\":1}") == "safetensors_bad_header: x: " + wrong + ": a value at 'a'");
-  CHECK(json_error("{\"a\":[]}").starts_with("safetensors_bad_header: x: "));
+  const std::string instead = " in the place of a tensor's description";
+  CHECK(json_error("{\"a\":1}") == "safetensors_bad_header: x: tensor 'a': " + wrong + ": a value" + instead);
+  CHECK(json_error("{\"a\":null}") == "safetensors_bad_header: x: tensor 'a': " + wrong + ": a value" + instead);
+  CHECK(json_error("{\"a\":[1,[{}],\"dtype\"]}") == "safetensors_bad_header: x: tensor 'a': " + wrong + ": an array" + instead);
   CHECK(json_error("{\"a\":{\"data_offsets\":[0,1]}}", 1) == "safetensors_bad_header: x: tensor 'a': " + wrong + ": no dtype");
   CHECK(json_error("{\"a\":{\"dtype\":\"U8\"}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + ": no shape");
   CHECK(json_error("{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + ": no data_offsets");
