@@ -14,6 +14,7 @@ import math
 import pickle
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -179,6 +180,14 @@ def sources(scratch):
     for name in ["fsdp2_ws4", "titan_like", "tp_2x2", "megatron_like"]:
         yield name, DATA / name / "ckpt", []
     yield "app_state", DATA / "app_state/ckpt", ["--root", "app"]  # its items are not at the top level
+    for rank in range(3):
+        with Rank(scratch, rank, (3,)) as job:
+            split = lambda tree, job=job: mapped(tree, lambda t: part_of(t, job, [Shard(0)]) if isinstance(t, torch.Tensor) and t.dim() > 0 else t)
+            parts = {"model": split(model), "optim": split(optimizer), "extra_state": {"lr_scheduler": {"last_epoch": rank}}}
+            rank_files.save_as_verl(scratch / "verl", rank, 3, parts)
+    yield "verl", scratch / "verl", []
+    subprocess.run([sys.executable, DATA / "own_model/llama.py", scratch / "llama"], check=True)
+    yield "map", scratch / "llama", ["--map", "llama.torchtitan"]  # as torchtitan names it
 
 
 def without_states(tree):
