@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """successors.py DCPCTL NAME...: checkpoints in tests/data/successors, against what the programs that wrote them load.
 
-expected.json has each tensor's dtype, shape and the sum of its bytes, and each object: dcpctl's keys, tensors and objects are these.
+expected.json has each tensor's dtype, shape and the sum of its bytes, and each object: dcpctl's keys, tensors and objects are these. Fused experts
+are published under their own names.
 """
 import hashlib
 import json
@@ -68,7 +69,27 @@ def check(dcpctl, name, out):
     same(name, {key: run(dcpctl, "extract", checkpoint, key).strip() for key in wanted}, {key: shown(value) for key, value in wanted.items()})
 
 
+def check_published(dcpctl, out):
+    """--map auto: experts that transformers has fused in memory get the names under which they are published."""
+    checkpoint, layer = DATA / "transformers-shards-moe/ckpt", "model.layers.1.mlp.experts"
+    fused, published = out / "fused.safetensors", out / "published.safetensors"
+    run(dcpctl, "consolidate", checkpoint, fused, "--no-sync")
+    run(dcpctl, "consolidate", checkpoint, published, "--map", "auto", "--no-sync")
+    keys = tensors_of(published)
+    wanted = {f"{layer}.{e}.{name}_proj.weight" for e in range(4) for name in ("gate", "up", "down")}
+    if {key for key in keys if key.startswith(layer)} != wanted:
+        sys.exit(f"--map auto: {sorted(keys)}")
+    half = tensors_of(fused)[f"{layer}.down_proj"]["shape"][-1]  # rows of gate, then of up
+    for e in range(4):
+        for name, rows in [("gate", f"{e}, :{half}"), ("up", f"{e}, {half}:"), ("down", f"{e}")]:
+            source = f"{layer}.{'down' if name == 'down' else 'gate_up'}_proj"
+            part = subprocess.run([dcpctl, "extract", fused, source, "--slice", rows, "--format", "raw", "-o", "-"], capture_output=True, check=True).stdout
+            if hashlib.sha256(part).hexdigest() != keys[f"{layer}.{e}.{name}_proj.weight"]["sha256"]:
+                sys.exit(f"--map auto: {name} of expert {e}")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
+        check_published(sys.argv[1], Path(scratch))
         for name in sys.argv[2:] or sorted(p.name for p in DATA.iterdir()):
             check(sys.argv[1], name, Path(scratch))
