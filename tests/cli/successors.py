@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """successors.py DCPCTL NAME...: checkpoints in tests/data/successors, against what the programs that wrote them load.
 
-expected.json has each tensor's dtype, shape and the sum of its bytes, and each object: dcpctl's keys, tensors and objects are these. Fused experts
-are published under their own names.
+expected.json has each tensor's dtype, shape and the sum of its bytes, and each object: dcpctl's keys, tensors and objects are these. It says who
+wrote each, and publishes fused experts.
 """
 import hashlib
 import json
@@ -88,8 +88,28 @@ def check_published(dcpctl, out):
                 sys.exit(f"--map auto: {name} of expert {e}")
 
 
+WRITERS = {  # what inspect says of who wrote it
+    "tc-torch": "torch_checkpointing 0.1 layout, 2 ranks, 6 items without metadata",
+    "tc-safetensors": "torch_checkpointing 0.1 layout, 2 ranks, model in safetensors, 6 items without metadata",
+    "tc-safetensors-nested": "torch_checkpointing 0.1 layout, 2 ranks, model, optim_state in safetensors, 6 items without metadata",
+    "tc-safetensors-strided": "torch_checkpointing 0.1 layout, 4 ranks, model in safetensors, 1 item without metadata",
+    "tc-strided-uneven-9": "torch_checkpointing 0.1 layout, 4 ranks, model in safetensors",
+    "accelerate-ranks": "accelerate, per-rank files",
+    "accelerate-fsdp1-ranks": "accelerate, per-rank files",
+    "transformers-shards-moe": "transformers",
+}
+
+
+def check_writers(dcpctl):
+    for name, writer in WRITERS.items():
+        form = json.loads(run(dcpctl, "inspect", DATA / name / "ckpt", "--json", "-q"))["writer"]["form"]
+        if form != writer or f"  {writer}\n" not in run(dcpctl, "inspect", DATA / name / "ckpt", "-q"):
+            sys.exit(f"{name}: written by {form}, expected {writer}")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
+        check_writers(sys.argv[1])
         check_published(sys.argv[1], Path(scratch))
         for name in sys.argv[2:] or sorted(p.name for p in DATA.iterdir()):
             check(sys.argv[1], name, Path(scratch))
