@@ -20,9 +20,9 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Shows what is in a checkpoint: of which step it is, whether something is missing, which torch versions can load it, model and optimizer,
-tensors, dtypes, bytes, how each tensor is sharded. Reads only metadata and headers, in milliseconds; no tensor data, and data files may be
-missing.
+    R"(Shows what is in a checkpoint: of which step it is, whether something is missing, which torch versions can load it, or in which program's
+form it is (torch_checkpointing's, accelerate's, transformers'), model and optimizer, tensors, dtypes, bytes, how each tensor is sharded.
+Reads only metadata and headers, in milliseconds; no tensor data, and data files may be missing.
 
 Damage and warnings come first, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
 trainer keeps beside the model is folded if it would not fit. --depth keeps layers apart, --tree and --keys show all. -v adds who wrote it,
@@ -36,8 +36,8 @@ with its key. --fail-on unsafe examines every item's pickle, and makes the exit 
 and checks its CRCs. A word after --stats is a GLOB, unless it is a path and no CKPT stands before it.
 
 CKPT is a DCP folder, its .metadata file or one of its data files, a torch.save file (.pt .pth .bin .ckpt; also in the form before torch
-1.6), a safetensors file, a folder of safetensors files, a folder of per-rank files (verl, SkyRL, torch_checkpointing), or with --step a run
-folder, whose steps are listed without it. The kind of a file is recognized by its content.
+1.6), a safetensors file, a folder of safetensors files, a folder of per-rank files (verl, SkyRL, accelerate, torch_checkpointing), or with
+--step a run folder, whose steps are listed without it. The kind of a file is recognized by its content.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --tree --root model

@@ -184,7 +184,8 @@ std::vector<std::string> header_lines(const InspectResult& found) {
   const auto add = [&](std::string line) {
     if (!line.empty()) lines.push_back(std::move(line));
   };
-  add(loads_text(found));
+  if (!catalog.traits().has_metadata && !catalog.provenance.written_by.empty()) add("  " + escaped(catalog.provenance.written_by) + "\n");
+  else add(loads_text(found));
   add(models_text(state, model));
   const std::string rate = learning_rate_of(found);
   if (optimizer.tensors > 0)

@@ -98,7 +98,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   const Provenance& p = catalog.provenance;
   json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);
   json.key("writer").begin_object();
-  if (!p.written_by.empty()) json.member("torch", p.written_by);
+  if (!p.written_by.empty()) json.member(catalog.traits().has_metadata ? "torch" : "form", p.written_by);
   if (p.by_dcpctl) json.member("program", "dcpctl");
   if (!p.format_version.empty()) json.member("format_version", p.format_version);
   for (const auto& [name, list] : {std::pair("extra_attributes", &p.extra_attributes), std::pair("unknown_globals", &p.unknown_globals)}) {

@@ -256,7 +256,7 @@ std::string details_text(const InspectResult& found) {
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
   std::string text;
-  if (!p.written_by.empty()) text += "  written by torch " + p.written_by + "\n";
+  if (!p.written_by.empty() && catalog.traits().has_metadata) text += "  written by torch " + p.written_by + "\n";
   if (p.by_dcpctl) text += "  written by dcpctl\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);

@@ -155,7 +155,7 @@ struct DataFile {
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
 struct Provenance {
-  std::string written_by;             // ">=2.15", "2.4 - 2.6", "1.13": releases of torch
+  std::string written_by;             // of DCP, releases of torch: "2.4 - 2.6", ">=2.15"; else "accelerate, per-rank files"
   bool by_dcpctl = false;             // written_by is then ""
   std::string loads_in;               // ">=2.15", ">=2.4", "1.13", "none"
   std::vector<std::string> why;       // what rules out other versions

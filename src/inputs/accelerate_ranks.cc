@@ -60,7 +60,9 @@ OpenedCatalog open_accelerate_ranks(Found& at) {
     fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(preferred), "a rank that is there");
   FilesOfKind as(CheckpointKind::kTorchRanks);
   as.must_say_world = true;
-  return open_rank_files(at.store(), path, files, as, at.options());
+  OpenedCatalog opened = open_rank_files(at.store(), path, files, as, at.options());
+  opened.catalog.provenance.written_by = "accelerate, per-rank files";
+  return opened;
 }
 
 bool is_accelerate_rank_file(std::string_view name) {

@@ -138,6 +138,8 @@ OpenedCatalog open_all(Store& store, const std::string& path, const std::vector<
   return opened;
 }
 
+bool is_rank_shard(const DirEntry& e) { return e.name.starts_with("shard-") && e.name.ends_with(kSafetensorsEnding); }
+
 // torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the original shards are kept in sharded/.
 void doubt_scalars(Store& store, OpenedCatalog& opened) {
   const Catalog& catalog = opened.catalog;
@@ -145,8 +147,7 @@ void doubt_scalars(Store& store, OpenedCatalog& opened) {
   const auto facts = store.facts(sharded);
   if (!facts || facts->kind != FileKind::kDirectory) return;
   const auto entries = store.list(sharded);
-  if (std::ranges::none_of(entries, [](const DirEntry& e) { return e.name.starts_with("shard-") && e.name.ends_with(kSafetensorsEnding); }))
-    return;
+  if (std::ranges::none_of(entries, is_rank_shard)) return;
   Tally scalars;
   for (const Tensor& t : catalog.tensors)
     if (t.rank == 0 && t.dtype_known) scalars.add(catalog.key(t));
@@ -185,6 +186,9 @@ OpenedCatalog open_safetensors_folder(Found& found) {
     return open_all(store, path, rest, options);
   });
   doubt_scalars(store, opened);
+  // torch's writer of such shards writes no configuration; transformers' model does.
+  if (found.has_entry(is_rank_shard) && found.has_entry([](const DirEntry& e) { return e.name == "config.json"; }))
+    opened.catalog.provenance.written_by = "transformers";
   return opened;
 }
 

@@ -37,6 +37,11 @@ std::optional<Named> parse_name(std::string_view name) {
   return Named{.item = std::string(name.substr(0, bar)), .ending = std::string(name.substr(dot)), .rank = *rank};
 }
 
+bool has_metadata(Found& found) {
+  return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kItemMetadata; })
+                           : found.is_file() && found.name() == kItemMetadata;
+}
+
 class Opening {
  public:
   explicit Opening(Found& found)
@@ -57,7 +62,7 @@ class Opening {
     opened.catalog.provenance.unknown_globals = metadata.globals;
     if (auto trailing = trailing_pickle(metadata.trailing_bytes, at_offset(place, pickle.size() - metadata.trailing_bytes)))
       findings_.push_back(std::move(*trailing));
-    finish(opened);
+    finish(opened, items);
     return opened;
   }
 
@@ -72,7 +77,7 @@ class Opening {
     as.must_say_world = true;
     try {
       OpenedCatalog opened = open_rank_files(store_, path_, files_of(items), as, options_);
-      finish(opened);
+      finish(opened, items);
       return opened;
     } catch (const Error& e) {
       if (e.problem().id == ProblemId::torch_rank_part && e.problem().place.path == path_ && e.problem().place.tensor.empty())
@@ -180,7 +185,17 @@ class Opening {
     return false;
   }
 
-  void finish(OpenedCatalog& opened) { std::ranges::move(findings_, std::back_inserter(opened.findings)); }
+  void finish(OpenedCatalog& opened, const Items& items) {
+    std::ranges::move(findings_, std::back_inserter(opened.findings));
+    std::string form = "torch_checkpointing 0.1 layout, " + counted(world_size_, "rank");
+    std::vector<std::string> in_safetensors;
+    for (const auto& [item, of_rank] : items)
+      if (of_rank.begin()->second.form == FileForm::kSafetensors) in_safetensors.push_back(item);
+    if (!in_safetensors.empty()) form += ", " + list_of(in_safetensors, 3) + " in safetensors";
+    if (!has_metadata(found_)) form += ", without metadata.pkl";
+    else if (!unlisted_ranks_.empty()) form += ", " + counted(unlisted_ranks_.size(), "item") + " without metadata";
+    opened.catalog.provenance.written_by = std::move(form);
+  }
 
   Found& found_;
   Store& store_;
@@ -191,11 +206,6 @@ class Opening {
   std::map<std::string, uint32_t> unlisted_ranks_;  // of other items, how many have a file
   std::vector<Problem> findings_;
 };
-
-bool has_metadata(Found& found) {
-  return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kItemMetadata; })
-                           : found.is_file() && found.name() == kItemMetadata;
-}
 
 // ITEM_0.pt and the like, and no model that is published.
 bool has_items(Found& found) {

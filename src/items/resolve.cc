@@ -288,8 +288,14 @@ void ItemResolver::examine_raw(const Wanted& w, const Item& item, const Place& p
     return list_blob(blob_of(*catalog_.torch->files[item.file], copy.value, place, options_.limits));
   }
   raw(w, item, place);
-  if (w.tensor != kNone && !out_.items[w.item].opaque) return list_info(out_.items[w.item]);
-  list_blob(blob_at(w.item).item);
+  if (w.tensor == kNone || out_.items[w.item].opaque) return list_blob(blob_at(w.item).item);
+  list_info(out_.items[w.item]);
+  if (!catalog_.traits().in_torch_files) return;
+  // A DTensor is more than its part: the ranks of its mesh are a tensor in the file.
+  const TorchFile& file = *catalog_.torch->files[item.file];
+  const Value& value = catalog_.torch->items[w.item].value;
+  if (value.kind == Kind::kObject && file.graph->global_of(value) == "torch._tensor._rebuild_from_type_v2")
+    list_blob(blob_of(file, value, place, options_.limits));
 }
 
 void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {

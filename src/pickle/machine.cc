@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/utf8.h"
 
@@ -72,6 +73,7 @@ void PickleMachine::push_mark() {
          "at most " + std::to_string(limits_->pickle_depth));
   }
   marks_.push_back(floor_ = stack_.size());
+  marked_ = reader_.position();
 }
 
 void PickleMachine::drop_mark() {
@@ -194,10 +196,42 @@ void PickleMachine::fail_memory() const {
   throw Error(std::move(p));
 }
 
+void PickleMachine::keep_numbers(const Value& tuple) {
+  constexpr uint64_t kLong = 16, kKeptTuples = 8;
+  if (tuple.n < kLong) return;
+  uint64_t at = marked_;
+  while (at < token_.offset) {
+    switch (static_cast<Op>(pickle_[at])) {
+      case Op::BININT1: at += fixed_bytes(OpForm::u8); break;
+      case Op::BININT2: at += fixed_bytes(OpForm::u16); break;
+      case Op::BININT: at += fixed_bytes(OpForm::i32); break;
+      default: return;
+    }
+  }
+  if (number_tuples_.size() == kKeptTuples) number_tuples_.erase(number_tuples_.begin());
+  number_tuples_.push_back({.begin = marked_, .bytes = token_.end - marked_, .value = tuple});
+}
+
+bool PickleMachine::push_known_numbers() {
+  const Bytes rest = pickle_.subspan(reader_.position());
+  const auto is_here = [&](const NumberTuple& t) {
+    return t.bytes <= rest.size() && std::memcmp(rest.data(), pickle_.data() + t.begin, t.bytes) == 0;
+  };
+  const auto known = std::ranges::find_if(number_tuples_, is_here);
+  if (known == number_tuples_.end()) return false;
+  reader_.go_to(reader_.position() + known->bytes);
+  push(known->value);
+  return true;
+}
+
 // Opcodes that make a container from values on the stack.
 void PickleMachine::collect(Op op) {
   switch (op) {
-    case Op::TUPLE: return push(make_tuple(pop_mark()));
+    case Op::TUPLE: {
+      const Value tuple = make_tuple(pop_mark());
+      keep_numbers(tuple);
+      return push(tuple);
+    }
     case Op::EMPTY_LIST: return push(make_chain(Kind::kList));
     case Op::EMPTY_SET: return push(make_chain(Kind::kSet));
     default: break;

@@ -195,7 +195,9 @@ class PickleMachine {
   }
   void roll_back(uint64_t position) {
     const uint64_t to = std::max(position, pin_);
-    if (to < arena_.size()) arena_.cut(to);
+    if (to >= arena_.size()) return;
+    arena_.cut(to);
+    if (!number_tuples_.empty()) std::erase_if(number_tuples_, [&](const NumberTuple& t) { return t.value.payload + t.value.n > to; });
   }
 
   // --- opcodes
@@ -221,6 +223,8 @@ class PickleMachine {
     push(make_tuple(stack_.size() - count));
   }
   void collect(Op op);
+  void keep_numbers(const Value& tuple);
+  bool push_known_numbers();
   void add_items(Kind wanted, uint64_t first);
   void finish_build(const Value& object, const Value& result);
   template <class Handler>
@@ -229,6 +233,13 @@ class PickleMachine {
   void run_call(Handler& handler);
   template <class Handler>
   void run_build(Handler& handler);
+
+  // A long tuple of numbers, and its opcodes after the MARK. One of the same opcodes is the same: metadata may list the ranks of a job once
+  // for each tensor.
+  struct NumberTuple {
+    uint64_t begin = 0, bytes = 0;
+    Value value;
+  };
 
   Bytes pickle_;
   const Place* place_;
@@ -243,6 +254,8 @@ class PickleMachine {
   uint64_t max_cells_;  // for stack and arena together
   uint64_t pin_ = 0;
   std::optional<BadText> bad_text_;
+  uint64_t marked_ = 0;                     // the byte after the last MARK
+  std::vector<NumberTuple> number_tuples_;  // the latest ones
 };
 
 template <class Handler>
@@ -265,7 +278,7 @@ inline void PickleMachine::run_one(Handler& handler) {
   } else if constexpr (op == Op::BININT1 || op == Op::BININT2 || op == Op::BININT) {
     push_number(Kind::kInt, static_cast<uint64_t>(token_.integer));
   } else if constexpr (op == Op::MARK) {
-    push_mark();
+    if (number_tuples_.empty() || !push_known_numbers()) push_mark();
   } else if constexpr (op == Op::EMPTY_TUPLE) {
     push_tuple(0);
   } else if constexpr (op == Op::TUPLE1) {

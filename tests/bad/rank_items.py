@@ -73,6 +73,14 @@ def a_rank_outside_the_world(c):
 
 
 @case("not_checkpoint")
+def a_rank_whose_file_is_named_twice(c):
+    """
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got rank 0 twice for model, expected metadata of torch_checkpointing, version 2.0)
+    """
+    put(c, {"metadata.pkl": metadata({'["w"]': [group()]}).replace(b"J\1\0\0\0N", b"J\0\0\0\0N")})
+
+
+@case("not_checkpoint")
 def a_world_of_no_rank(c):
     """
     dcpctl: ranks/metadata.pkl: not_checkpoint (got a world of 0 ranks, expected metadata of torch_checkpointing, version 2.0)

@@ -10,6 +10,7 @@ import machine
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 MIB = 1 << 20
 PAIRS = 9
+TURNS = 5  # of medians
 
 rows = []
 
@@ -30,9 +32,9 @@ def row(name, value, limit="", note="", ok=None):
 
 
 class Run:
-    """One process: wall seconds, those that its threads spent outside the kernel, and the peak of its resident memory."""
+    """One process: wall seconds, those that its threads spent outside the kernel, and in all, and the peak of its resident memory."""
 
-    def __init__(self, *command):
+    def __init__(self, *command, exit_code=0):
         os.sync()
         with tempfile.TemporaryFile() as errors:
             start = time.perf_counter()
@@ -40,9 +42,10 @@ class Run:
             _, status, usage = os.wait4(process.pid, 0)
             self.seconds = time.perf_counter() - start
             self.own = usage.ru_utime
+            self.busy = usage.ru_utime + usage.ru_stime
             self.peak = usage.ru_maxrss * 1024
             process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
+            if process.returncode != exit_code:
                 errors.seek(0)
                 sys.exit(f"bench: {command} ended with {process.returncode}\n{errors.read().decode()}")
 
@@ -50,6 +53,10 @@ class Run:
 def spread(runs):
     times = [r.seconds for r in runs]
     return f"{min(times):.3g}-{max(times):.3g} s"
+
+
+def median(runs):
+    return statistics.median(r.seconds for r in runs)
 
 
 def best(runs):
@@ -321,6 +328,59 @@ class Bench:
         row("inspect --map of DeepSeek-V3 on 2,048 ranks", f"{best(runs):.2f} s", "<= 2 s", spread(runs), best(runs) <= 2)
         row("the same, peak memory", f"{peak(runs) / 1e6:.0f} MB", "<= 500 MB", "", peak(runs) <= 500e6)
 
+    def successors(self):
+        """1.3 and 8 GiB in torch_checkpointing's safetensors, of 4 and 64 ranks: consolidate beside the package's own, and beside DCP; DCP to torch_checkpointing and back; a large metadata.pkl"""
+        for size, tensors in (("1331MiB", 300), ("8GiB", 300)):
+            for ranks in (4, 64):
+                self.items_in_safetensors(size, tensors, ranks)
+        checkpoint, out, items = self.generate("1331MiB", 300, dtype="bfloat16"), self.folder / "again", self.folder / "items"
+        kinds = {"to DCP": (checkpoint, out, []), "to torch_checkpointing": (checkpoint, items, ["--to", "torch_checkpointing"]), "back": (items, out, [])}
+        runs = {name: [] for name in kinds}
+        for _ in range(TURNS):
+            for name, (source, target, options) in kinds.items():
+                shutil.rmtree(target, ignore_errors=True)
+                runs[name].append(Run(self.dcpctl, "reshard", source, target, "--world-size", 4, "-j2", "--no-sync", "--quiet", *options))
+        Run(self.dcpctl, "diff", checkpoint, out, "--quiet")
+        shutil.rmtree(out)
+        shutil.rmtree(items)
+        for name in list(kinds)[1:]:
+            rate = median(runs["to DCP"]) / median(runs[name])
+            row(f"1.3 GiB of DCP {name}: rate / reshard to DCP", f"{rate:.2f}", ">= 0.9", f"{spread(runs[name])} / {spread(runs['to DCP'])}", rate >= 0.9)
+        large = self.folder / "large-metadata"
+        Run(sys.executable, HERE / "items.py", "metadata", large, 50_000, 1_024)
+        size = (large / "metadata.pkl").stat().st_size
+        opened = [Run(self.dcpctl, "verify", large, exit_code=3) for _ in range(TURNS)]  # its files are not there, which is seen next
+        row("metadata.pkl of 50,000 paths on 1,024 ranks", f"{median(opened):.2f} s", "<= 1 s", f"{spread(opened)}, {size / MIB:.0f} MiB", median(opened) <= 1)
+        row("the same, peak memory / its size", f"{peak(opened) / size:.1f}", "<= 10", "", peak(opened) <= 10 * size)
+
+    def items_in_safetensors(self, size, tensors, ranks):
+        checkpoint, items, theirs = self.generate(size, tensors, ranks=ranks, dtype="bfloat16"), self.folder / "items", self.folder / "theirs"
+        shutil.rmtree(items, ignore_errors=True)
+        Run(self.dcpctl, "convert", checkpoint, items, "--to", "torch_checkpointing", "--model-form", "safetensors", "--world-size", ranks, "--no-sync")
+        package, ours, of_dcp = [], [], []
+        for turn in range(TURNS):
+            shutil.rmtree(theirs, ignore_errors=True)
+            theirs.mkdir()
+            os.sync()
+            took = subprocess.run([sys.executable, HERE / "items.py", "consolidate", items, theirs], check=True, capture_output=True, text=True)
+            package.append([float(seconds) for seconds in took.stdout.split()[-2:]])
+            ours.append(self.consolidate(items, "out.safetensors"))
+            if turn == 0:
+                Run(self.dcpctl, "diff", items, theirs, "--compare-as", "bf16", "--model-only", "--quiet")
+            self.output("out.safetensors")
+            of_dcp.append(self.consolidate(checkpoint, "out.safetensors"))
+            self.output("out.safetensors")
+        name = f"consolidate {size} of torch_checkpointing, {ranks} ranks"
+        busy, theirs_took = zip(*package)
+        gain, rate = statistics.median(theirs_took) / median(ours), median(of_dcp) / median(ours)
+        note = f"{min(theirs_took):.3g}-{max(theirs_took):.3g} s / {spread(ours)}; cores busy {min(busy):.2f} / {min(r.busy for r in ours):.2f} s"
+        row(f"the package's own / {name}", f"{gain:.1f}", ">= 2.5", note, gain >= 2.5)
+        row(f"{name}: rate / of DCP", f"{rate:.2f}", ">= 0.95", f"{spread(of_dcp)}", rate >= 0.95)
+        known = (items / "metadata.pkl").stat().st_size + sum(8 + int.from_bytes(f.open("rb").read(8), "little") for f in items.glob("*.safetensors"))
+        row(f"{name}: peak memory", f"{peak(ours) / MIB:.1f} MiB", "<= 16 MiB + 10 x metadata", f"with headers, {known / MIB:.2f} MiB", peak(ours) <= 16 * MIB + 10 * known)
+        shutil.rmtree(items)
+        shutil.rmtree(theirs)
+
     def gather(self):
         """4 GiB on 4 ranks of this machine, each with its own shard: --gather rank0 by Gloo until it is on the disk, beside bare Gloo messages of the same bytes"""
         for world in (4, 8):
@@ -366,7 +426,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather"]
+NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather", "successors"]
 HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 
@@ -385,7 +445,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.list:
         for name in NAMES:
-            print(f"{name:10}{getattr(Bench, name).__doc__}")
+            print(f"{name:12}{getattr(Bench, name).__doc__}")
         return
     if unknown := set(arguments.names) - set(NAMES):
         parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(NAMES)}")

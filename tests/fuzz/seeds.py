@@ -65,6 +65,7 @@ def pickles():
     shared.append(shared)
     for protocol in range(2, 6):
         yield f"values-{protocol}", pickle.dumps(shared, protocol)
+    yield "repeated-numbers", pickle.dumps([tuple(range(first, first + 20)) for first in (0, 1, 0, 0, 1)], 4)
     yield "tensor", recipes.dump(recipes.rebuild(recipes.storage(count=16), (4, 4)), 2)
     yield "strides", recipes.dump(recipes.rebuild(recipes.storage(count=16), (2, 3), (8, 2), 1), 2)
     untyped = recipes.storage("torch.storage.UntypedStorage", count=64)

@@ -3,15 +3,18 @@
 
 jobs: from checkpoints of all kinds, for 1 to 5 ranks; CheckpointManager.load(strict=True) on 1, 2, 3, 5 ranks and a 2 x 2 grid gives what
 the source holds, to the bit, and so does the package's own consolidation of a model in safetensors. What dcpctl reads back is the source.
-random: states with random shapes, ranks and placements.
+random: states with random shapes, ranks and placements, both ways.
 own: DTensors for jobs of one layout (--device-type cpu, gloo): such a job's metadata is the same, and it reads its own files, objects included.
 Needs torch_checkpointing 0.1 beside torch (.venv-maps); without it exits 77.
 """
 import importlib.util
 import io
 import json
+import math
 import pickle
 import random
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +27,7 @@ from case import DATA, check, failures
 from rank_files import run, same, sharded
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.placement_types import _StridedShard
 
 JOBS = {  # name: ranks, mesh, placements
     "1": (1, (1,), [Shard(0)]),
@@ -176,6 +180,14 @@ def sources(scratch):
     for name in ["fsdp2_ws4", "titan_like", "tp_2x2", "megatron_like"]:
         yield name, DATA / name / "ckpt", []
     yield "app_state", DATA / "app_state/ckpt", ["--root", "app"]  # its items are not at the top level
+    for rank in range(3):
+        with Rank(scratch, rank, (3,)) as job:
+            split = lambda tree, job=job: mapped(tree, lambda t: part_of(t, job, [Shard(0)]) if isinstance(t, torch.Tensor) and t.dim() > 0 else t)
+            parts = {"model": split(model), "optim": split(optimizer), "extra_state": {"lr_scheduler": {"last_epoch": rank}}}
+            rank_files.save_as_verl(scratch / "verl", rank, 3, parts)
+    yield "verl", scratch / "verl", []
+    subprocess.run([sys.executable, DATA / "own_model/llama.py", scratch / "llama"], check=True)
+    yield "map", scratch / "llama", ["--map", "llama.torchtitan"]  # as torchtitan names it
 
 
 def without_states(tree):
@@ -277,8 +289,6 @@ def run_of_a_job():
 
 
 def load_own(rank, world, folder):
-    from torch.distributed.tensor.placement_types import _StridedShard
-
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
     placements = {"fsdp": [Shard(0)], "grid": [_StridedShard(0, split_factor=2), Shard(0)], "hybrid": [Replicate(), Shard(0)]}
     for name, shape, dims, _ in LAYOUTS:
@@ -322,34 +332,105 @@ def joined(t):
     return torch.cat([parts[r] for r in order])
 
 
-PLACEMENTS = ["shard({})", "strided({})", "replicate"]
+MESHES = [[1], [2], [3], [4], [5], [6], [2, 2], [2, 3], [3, 2], [1, 4], [1, 2, 3], [2, 1, 3]]
+
+
+class Rank:
+    """One rank of a job that this process stands for: it computes and reads its parts, and never hears of another."""
+
+    def __init__(self, folder, rank, shape):
+        self.rank, self.shape = rank, tuple(shape)
+        self.store = Path(folder, "store")
+
+    def __enter__(self):
+        world = math.prod(self.shape)
+        dist.init_process_group("fake", store=dist.FileStore(str(self.store), world), rank=self.rank, world_size=world)
+        return init_device_mesh("cpu", self.shape)
+
+    def __exit__(self, *_):
+        dist.destroy_process_group()
+        self.store.unlink(missing_ok=True)
+
+
+def part_of(t, mesh, placements):
+    """A DTensor, of the part that torch's own split gives this rank."""
+    local = t
+    for dim, placement in enumerate(placements):
+        if not isinstance(placement, Replicate):
+            local = placement._split_tensor(local, mesh.size(dim), with_padding=False, contiguous=True)[0][mesh.get_coordinate()[dim]]
+    return DTensor.from_local(local.clone(), mesh, placements, run_check=False, shape=t.shape, stride=t.stride())
+
+
+def random_placements(choose, mesh, dims):
+    """As dcpctl's rule, and as torch's. A strided shard leaves room for the later ones of its dim."""
+    chosen = [(choose.choice(["shard", "strided", "replicate"]), choose.randrange(dims)) for _ in mesh]
+    placements = []
+    for n, (kind, dim) in enumerate(chosen):
+        later = math.prod(size for size, other in zip(mesh[n + 1 :], chosen[n + 1 :]) if other[0] != "replicate" and other[1] == dim)
+        placements.append({"shard": Shard(dim), "strided": _StridedShard(dim, split_factor=later), "replicate": Replicate()}[kind])
+    return ",".join(kind if kind == "replicate" else f"{kind}({dim})" for kind, dim in chosen), placements
+
+
+def save_as_package(folder, state, placements, mesh, form):
+    """What torch_checkpointing saves of such a job, one rank after the other: it merges the metadata of all ranks, and each writes its files."""
+    from safetensors.torch import save_file
+    from torch_checkpointing.checkpoint_layout import LayoutInfo, SafetensorsSerialization
+    from torch_checkpointing.distributed_metadata import DistributedItemMetadata, DistributedMetadata
+    from torch_checkpointing.metadata_manager import DefaultMetadataManager
+
+    folder.mkdir()
+    ranks, layouts, of_ranks = range(math.prod(mesh)), {name: dict.fromkeys(range(math.prod(mesh))) for name in state}, {}
+    for rank in ranks:
+        with Rank(folder, rank, mesh) as job:
+            parts = {name: {key: part_of(t, job, placements[name][key]) if t.dim() > 0 else t for key, t in item.items()} for name, item in state.items()}
+            job = manager(list(state))
+            items = job._schema.build_items(parts, rank=rank)
+            of_ranks[rank] = {name: item.resharder.extract_sharding_metadata(name, item.value) for name, item in items.items()}
+            for name, item in parts.items():
+                if form == "safetensors" and name == "model":
+                    layouts[name][rank] = LayoutInfo(f"model_{rank}.safetensors", SafetensorsSerialization())
+                    save_file({key: t.to_local() if isinstance(t, DTensor) else t for key, t in item.items()}, folder / f"model_{rank}.safetensors")
+                else:
+                    torch.save(item, folder / f"{name}_{rank}.pt")
+    merged = DefaultMetadataManager._merge_object_metadata_from_ranks(None, of_ranks)
+    listed = {name: DistributedItemMetadata(nested_path_to_metadata=paths, rank_to_layout_info=layouts[name]) for name, paths in merged.items()}
+    (folder / "metadata.pkl").write_bytes(pickle.dumps(DistributedMetadata(metadata=listed, world_size=len(ranks)).to_dict()))
 
 
 def random_states(dcpctl):
-    """Any shape on any mesh: what is written is read back, and loaded by one rank."""
+    """200 states, five as the items of each checkpoint, both ways: what dcpctl writes gives the ranks of any job their parts, and what the package
+    saves is read as it was."""
     torch.manual_seed(7)
     choose = random.Random(7)
     with tempfile.TemporaryDirectory() as directory:
-        scratch, folder = Path(directory, "in"), Path(directory, "out")
-        scratch.mkdir()
-        folder.mkdir()
+        scratch = Path(directory)
         for n in range(40):
-            mesh = choose.choice([[1], [2], [3], [5], [6], [2, 2], [2, 3], [3, 2], [2, 2, 2], [1, 4]])
-            tensors, options = {}, []
-            for t in range(5):
-                shape = [choose.randrange(8) for _ in range(choose.randrange(4))]
-                tensors[f"t{t}"] = torch.randn(shape).to(choose.choice([torch.float32, torch.bfloat16, torch.float64]))
-                if shape:
-                    rule = ",".join(choose.choice(PLACEMENTS).format(choose.randrange(len(shape))) for _ in mesh)
-                    options += ["--placements", f"model.t{t}={rule}"]
-            torch.save({"model": tensors}, scratch / "model.pt")
-            form = choose.choice(["torch", "safetensors"])
-            own = folder / f"{n}"
-            run(dcpctl, "reshard", scratch / "model.pt", own, "--to", "torch_checkpointing", "--model-form", form, "--mesh", "x".join(map(str, mesh)), *options, "--no-sync", "-q")
-            run(dcpctl, "verify", own)
-            same(rank_sorted(consolidated(dcpctl, own, scratch)), rank_sorted({"model": tensors}), f"{n}: mesh {mesh}, {options}")
-            want(folder, f"{n}", {"model": tensors}, 8)
-        load_on_jobs(folder, ["1", "2", "2x2"])
+            mesh, form = choose.choice(MESHES), choose.choice(["torch", "safetensors"])
+            state, placements, options = {name: {} for name in ["model", "a", "b", "c", "d"]}, {}, []
+            for name, item in state.items():
+                placements[name] = {}
+                for t in range(3):
+                    shape = [choose.randrange(8) for _ in range(choose.randrange(4))]
+                    item[f"t{t}"] = torch.randn(shape).to(choose.choice([torch.float32, torch.bfloat16, torch.float64]))
+                    if shape:
+                        rule, placements[name][f"t{t}"] = random_placements(choose, mesh, len(shape))
+                        options += ["--placements", f"{name}.t{t}={rule}"]
+            torch.save(state, scratch / "state.pt")
+            what = f"{n}: mesh {mesh}, {form}, {options}"
+            own, theirs = scratch / "own", scratch / "theirs"
+            run(dcpctl, "reshard", scratch / "state.pt", own, "--to", "torch_checkpointing", "--model-form", form, "--mesh", "x".join(map(str, mesh)), *options, "--no-sync", "-q", "--force")
+            save_as_package(theirs, state, placements, mesh, form)
+            for folder in (own, theirs):
+                same(rank_sorted(consolidated(dcpctl, folder, scratch)), rank_sorted(state), f"{folder.name}, {what}")
+            shutil.rmtree(theirs)
+            job, (world, shape, split) = choose.choice(list(JOBS.items()))
+            for rank in range(world):
+                with Rank(scratch, rank, shape) as of:
+                    place = lambda t, of=of, split=split: part_of(t, of, [p if p.dim < t.dim() else Replicate() for p in split]) if t.dim() > 0 else t
+                    wanted = mapped(state, place)
+                    got = manager(list(state)).load(str(own), mapped(wanted, torch.zeros_like), strict=True)
+                    local = lambda tree: mapped(tree, lambda t: t.to_local() if isinstance(t, DTensor) else t)
+                    same(rank_sorted(local(dict(got))), rank_sorted(local(wanted)), f"rank {rank} of job {job}, {what}")
 
 
 def main():

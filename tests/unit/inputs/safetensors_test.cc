@@ -99,7 +99,7 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
   const Lines expected{
       "hf/model.safetensors.index.json: tensor 'b': a second copy of the tensor, in a file that the index names for others, is ignored "
       "(got shape [1] in a.safetensors, expected [3] as in b.safetensors)",
-      "hf/old.safetensors: the index does not name this file: it is ignored"};
+      "hf/old.safetensors: no index or item names this file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
     const OpenedCatalog opened = read_checkpoint(io, path, {});
     const Catalog& c = opened.catalog;

@@ -105,6 +105,23 @@ TEST_CASE("an object doubled by DUP") {
         "(" + built + "," + built + ",(1,2,),)");
 }
 
+TEST_CASE("a long tuple of numbers is kept once, as long as it is there") {
+  const auto numbers = [](int last) { return kMark + times(19, num(7)) + num(static_cast<uint8_t>(last)) + kTuple; };
+  const auto look = [](int last) { return "(" + times(19, "7,") + std::to_string(last) + ",)"; };
+  uint64_t once = 0, often = 0;
+  const auto list = [&](const std::string& items) { return kNew + kList + kMark + items + kAppends + kBuild + kStop; };
+  run(list(numbers(1)), &once);
+  run(list(times(100, numbers(1))), &often);
+  CHECK(often - once < 120);  // a cell each
+  CHECK(run(kList + kMark + times(2, numbers(1) + numbers(2)) + kAppends + kStop) == "[" + times(2, look(1) + "," + look(2) + ",") + ")");
+  // The object goes with the tuple that it was made in; the next one is another.
+  CHECK(run(kList + kMark + times(2, kNew + numbers(1) + kBuild + num(8) + num(9) + op(Op::TUPLE2) + numbers(1)) + kAppends + kStop) ==
+        "[" + times(2, hash_of(look(1)) + ",(8,9,)," + look(1) + ",") + ")");
+  // Not where something else is between the numbers, or the pickle ends.
+  CHECK(run(kList + kMark + numbers(1) + kMark + times(19, num(7)) + kList + kTuple + kAppends + kStop) ==
+        "[" + look(1) + ",(" + times(19, "7,") + "[),),)");
+}
+
 // --- against a plain reference: random pickles, every value kept
 
 struct Node;
