@@ -70,6 +70,11 @@ void add_flags(Command& c, Context& context, Options& o) {
   add_writer_keys(c, context, o.writer, "Folder to write");
   add_layout(c, o.layout);
   add_folder(c, o.folder);
+  const Choices<std::optional<maps::OptimizerForm>> forms{{"flat", maps::OptimizerForm::kFlat}, {"nested", maps::OptimizerForm::kNested}};
+  c.choice("--optimizer", o.writer.optimizer, forms, "FORM",
+           "Give the optimizer's state this form of torch's get_optimizer_state_dict: flat (flatten_optimizer_state_dict=True, which "
+           "torchtitan saves) or nested (its default)")
+      .excludes("--map");
   add_writer_writing(c, o.writer);
 }
 

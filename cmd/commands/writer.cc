@@ -15,6 +15,7 @@ WriteRequest WriterFlags::request(const Context& context) const {
       .select = select_to_write(context),
       .map = map.request(),
       .output = {},
+      .optimizer = optimizer,
       .expect = expect,
       .fp8_overflow = dtypes.overflow(),
       .strict_cast = dtypes.strict,

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "app/requests.h"
 #include "line/context.h"
+#include "maps/optimizer_form.h"
 #include "request/dtype_flags.h"
 #include "request/expect.h"
 #include "request/key_flags.h"
@@ -25,6 +27,7 @@ struct WriterFlags : KeyFlags {
   MapFlags map;
   DtypeFlags dtypes;
   ExpectRequest expect;
+  std::optional<maps::OptimizerForm> optimizer;
   RanksFlags ranks;
   bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;

@@ -106,6 +106,9 @@ void WriteReport::describe(Context& context) const {
     context.info(std::string(severity_word(result.warnings[i].severity)) + " " + to_line(worded(result.warnings[i])));
   if (result.warnings.size() > kMaxWarnings) context.info("and " + counted(result.warnings.size() - kMaxWarnings, "more warning"));
   if (result.selected.map) cmd::describe(*result.selected.map, context);
+  if (const auto& made = result.reformed)
+    context.info("optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group") +
+                 (made->changed == 0 ? ", which have this form already" : ""));
   describe_selection(context, result.selected.selection);
   describe_plan(context);
   describe_casts(context);
@@ -256,6 +259,14 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   out.end_array();
   out.member("notes", context.notes);
   if (result.plan && result.selected.map) map_json(out, *result.selected.map);
+  if (const auto& made = result.reformed; result.plan && made)
+    out.key("optimizer")
+        .begin_object()
+        .member("optimizers", made->optimizers)
+        .member("changed", made->changed)
+        .member("groups", made->groups)
+        .member("parameters", made->parameters)
+        .end_object();
   expectation_json(out, result.expectation);
   if (result.plan) plan_json(out);
   if (result.selected.selection.casts.requested) cast_json(out);

@@ -47,8 +47,7 @@ void check_holds(const MapAnswer& answer, World& world) {
   throw Error(all[0]);
 }
 
-void compare_ties(const MapAnswer& answer, const Source& source, unsigned workers, World& world) {
-  const std::vector<maps::Tie>& ties = answer.made.ties;
+void compare_ties(const std::vector<maps::Tie>& ties, const Source& source, unsigned workers, World& world) {
   if (ties.empty()) return;
   std::vector<IndexMap> all;
   std::set<std::string_view> keys;

@@ -26,8 +26,8 @@ struct MapAnswer {
 
 // Throws the first problem of the answer; warns of the others.
 void check_holds(const MapAnswer& answer, World& world);
-// Throws map_tied_differ, and what reading throws.
-void compare_ties(const MapAnswer& answer, const Source& source, unsigned workers, World& world);
+// Throws the difference of the first that are not equal, and what reading throws.
+void compare_ties(const std::vector<maps::Tie>& ties, const Source& source, unsigned workers, World& world);
 
 // A file's name has a '/' or ends in .map; other names are those of built-in maps.
 bool is_map_file(const std::string& name);

@@ -246,7 +246,7 @@ DerivedPart derive_part(const SourceFacts& source, TensorId tensor, const IndexM
 }
 
 void compare_ties(const Ready& ready, const Selected& selected, unsigned workers, World& world) {
-  if (selected.map) compare_ties(*selected.map, ready.opened.with(ready.resolved), workers, world);
+  if (selected.map) compare_ties(selected.map->made.ties, ready.opened.with(ready.resolved), workers, world);
 }
 
 // --- planned

@@ -81,6 +81,12 @@ TensorSlice part_of(const Catalog& catalog, const Selection& selection, const Su
   return {.tensor = e.tensor(), .axes = slice.of(catalog.dims(catalog.tensors[e.tensor()]))};
 }
 
+maps::Reformed reform(Ready& ready, maps::OptimizerForm form, Selection& selection) {
+  maps::Reformed made = maps::reform(ready.source(), form, ready.opened.limits(), selection);
+  if (!made.lists.empty()) ready.derived = std::make_unique<const Derived>(with_objects(ready.source(), made.lists));
+  return made;
+}
+
 // What is expected of the output, what it is to be laid out like, and its configuration show which tensors each rank has whole.
 void add_known_shapes(const WriteRequest& request, Store& store, const Catalog& catalog, WholeShapes& shapes) {
   std::vector<std::string> configs;
@@ -264,7 +270,8 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   name_by_paths(opened.catalog(), selected.selection);
   Parts parts = check_selected(*opened.found, selected.selection, form);
   if (selected.map) parts = {.tensors = selected.map->sources(), .blobs = selected.map->objects()};
-  if (selected.map && selected.map->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
+  // They are compared, and lists of parameters made anew.
+  if ((selected.map && selected.map->run) || request.optimizer) form.blob_use = BlobUse::kPickles;
   refuse_weights_in_objects(opened, request.select.dtypes, selected.selection, form, world);
   std::optional<TensorSlice> part;
   if (request.slice) part = part_of(opened.catalog(), selected.selection, *request.slice);
@@ -273,6 +280,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   compare_copies(opened, resolved, Faults::kThrow, world);
   result.source = part ? make_part(std::move(opened), selected, std::move(resolved), *part)
                        : make(std::move(opened), selected, std::move(resolved), request.select);
+  if (request.optimizer) result.reformed = reform(*result.source, *request.optimizer, selected.selection);
 
   const Source source = result.source->source();
   const Plan& plan = result.plan.emplace(plan_output(output, layout, source, selected, world));
@@ -287,6 +295,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
     return;
   }
   compare_ties(*result.source, selected, result.workers, world);
+  if (result.reformed) compare_ties(result.reformed->ties, result.source->opened.with(result.source->resolved), result.workers, world);
   Writing(request, world, result).run();
 }
 

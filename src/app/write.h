@@ -10,6 +10,7 @@
 #include "app/output.h"
 #include "app/stages.h"
 #include "files/output_free.h"
+#include "maps/optimizer_form.h"
 
 namespace dcp {
 
@@ -19,6 +20,7 @@ struct WriteRequest {
   MapRequest map;                       // another form of the model
   std::optional<Subscript> slice = {};  // of the single selected tensor; without a map
   OutputRequest output;
+  std::optional<maps::OptimizerForm> optimizer = {};  // of its state, in a folder; nullopt: that of the source
   ExpectRequest expect;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   bool strict_cast = false;  // a value that is too large for its new dtype is an error
@@ -32,7 +34,8 @@ struct WriteRequest {
 struct WriteResult {
   std::optional<Ready> source;
   Selected selected;
-  std::string checkpoint;  // the path that was read: a step of a run
+  std::optional<maps::Reformed> reformed;  // what the optimizers became
+  std::string checkpoint;                  // the path that was read: a step of a run
   std::optional<Plan> plan;
   std::vector<Problem> warnings;  // about the source, if they concern the output
   Expectation expectation;

@@ -81,8 +81,9 @@ enum class Remedy : uint8_t {
   kForRename,              // `expected`, which applies where keys are renamed
   kModelOnly,              // the model without what is beside it
   kBelowWorldSize,         // `expected`, the world size
+  kSplitObjects,           // a file in which containers are keys
 };
-constexpr Remedy kLastRemedy = Remedy::kBelowWorldSize;
+constexpr Remedy kLastRemedy = Remedy::kSplitObjects;
 
 struct Problem {
   ProblemId id{};

@@ -13,6 +13,10 @@ constexpr size_t kBlockBytes = 64 * 1024;
 
 }  // namespace
 
+Strings::Strings(const Strings& other) {
+  for (const std::string_view text : other.by_id_) intern(text);
+}
+
 std::string_view Strings::hold(std::string_view text) {
   if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < text.size()) {
     blocks_.emplace_back();

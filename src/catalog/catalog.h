@@ -31,6 +31,11 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 // Interned text. Views stay valid for the life of the table.
 class Strings {
  public:
+  Strings() = default;
+  Strings(const Strings& other);
+  Strings(Strings&&) = default;
+  Strings& operator=(Strings&&) = default;
+
   StringId intern(std::string_view text);
   std::optional<StringId> find(std::string_view text) const;
   std::string_view operator[](StringId id) const { return by_id_[id]; }

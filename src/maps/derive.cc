@@ -11,10 +11,9 @@
 #include "base/checked.h"
 #include "catalog/box.h"
 #include "catalog/catalog.h"
+#include "maps/parameter_list.h"
 #include "maps/run_keys.h"
 #include "maps/run_state.h"
-#include "pickle/graph.h"
-#include "pickle/writer.h"
 
 namespace dcp {
 namespace {
@@ -293,6 +292,12 @@ Derived derive(const SourceFacts& source, std::span<const IndexMap> maps) { retu
 
 namespace {
 
+BlobItem made_object(std::string_view pickle, Place place) {
+  BlobItem made{.pickle = {}, .pickle_place = std::move(place), .storages = {}};
+  made.pickle.assign(as_bytes(pickle).begin(), as_bytes(pickle).end());
+  return made;
+}
+
 class ObjectDeriver {
  public:
   ObjectDeriver(const SourceFacts& source, const maps::RunState& run, Derived& derived)
@@ -364,18 +369,12 @@ class ObjectDeriver {
 
   // The names in a list.
   std::set<std::string, std::less<>> names_in(BlobId blob) const {
-    const BlobItem& source = item(blob);
-    const PickleGraph graph(source.pickle, source.pickle_place, limits_);
-    const PickleMachine& machine = graph.machine();
-    const Place place{.path = from_.path, .tensor = std::string(key(blob)), .object = true};
-    const std::string expected = "a list of names, as torch's get_optimizer_state_dict gives it";
-    if (graph.root().kind != Kind::kList) fail(ProblemId::map_key_unmapped, place, machine.describe(graph.root()), expected);
+    const maps::ParameterList list = maps::read_parameters({from_, resolved_}, blob, ProblemId::map_key_unmapped, limits_);
+    if (list.are_numbers)
+      fail(ProblemId::map_key_unmapped, {.path = from_.path, .tensor = std::string(key(blob)), .object = true},
+           "a parameter as the int " + list.names.front(), "a list of names, as torch's get_optimizer_state_dict gives it");
     std::set<std::string, std::less<>> names;
-    PickleMachine::Items items = machine.items(graph.root());
-    for (Value v; items.next(v);) {
-      if (v.kind != Kind::kText) fail(ProblemId::map_key_unmapped, place, "a parameter as " + machine.describe(v), expected);
-      names.insert(maps::unwrapped(machine.text(v)));
-    }
+    for (const std::string& name : list.names) names.insert(maps::unwrapped(name));
     return names;
   }
 
@@ -394,17 +393,9 @@ class ObjectDeriver {
   }
 
   BlobItem list(BlobId blob) const {
-    std::string pickle;
-    PickleWriter writer(pickle, PickleProtocol::k2);
-    writer.begin();
-    writer.op(Op::EMPTY_LIST);
-    writer.op(Op::MARK);
-    for (const maps::Becomes* b : in_list(blob)) writer.text(b->key);
-    writer.op(Op::APPENDS);
-    writer.end();
-    BlobItem made{.pickle = {}, .pickle_place = item(blob).pickle_place, .storages = {}};
-    made.pickle.assign(as_bytes(pickle).begin(), as_bytes(pickle).end());
-    return made;
+    std::vector<std::string> names;
+    for (const maps::Becomes* b : in_list(blob)) names.push_back(b->key);
+    return made_object(maps::list_of_parameters(names), item(blob).pickle_place);
   }
 
   const Catalog& from_;
@@ -418,5 +409,18 @@ class ObjectDeriver {
 }  // namespace
 
 void add_objects(const SourceFacts& source, const maps::RunState& run, Derived& derived) { ObjectDeriver(source, run, derived).run(); }
+
+Derived with_objects(const SourceFacts& source, std::span<const NewObject> objects) {
+  Derived derived{source.catalog, source.resolved};
+  Catalog& c = derived.catalog;
+  for (const NewObject& o : objects) {
+    derived.resolved.blobs[narrow<ItemId>(c.items.size())].item = made_object(o.pickle, {.path = c.path, .tensor = o.key, .object = true});
+    c.order.push_back(KeyRef::blob_at(c.blobs.size()));
+    c.blobs.push_back({.key = c.strings.intern(o.key), .path = {}});
+    c.items.emplace_back();
+    derived.resolved.items.emplace_back();
+  }
+  return derived;
+}
 
 }  // namespace dcp

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "catalog/catalog.h"
 #include "items/resolve.h"
@@ -29,5 +30,14 @@ Derived derive(const SourceFacts& source, std::span<const IndexMap> maps);
 // Call after the tensors. The objects must be resolved with their pickles. Throws map_tied_differ for objects that must be equal and are
 // not, and what reading a pickle throws.
 void add_objects(const SourceFacts& source, const maps::RunState& run, Derived& derived);
+
+// The source itself with more objects: no tensor becomes another.
+
+struct NewObject {
+  std::string key;
+  std::string pickle;
+};
+// Their BlobIds follow those of the source. Where they go in an output, a selection says.
+Derived with_objects(const SourceFacts& source, std::span<const NewObject> objects);
 
 }  // namespace dcp

@@ -6,6 +6,23 @@
 
 #include "base/problem.h"
 #include "catalog/box.h"
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+IndexMap identity(const Catalog& catalog, uint32_t tensor) {
+  const Tensor& t = catalog.tensors[tensor];
+  const Dims dims = catalog.dims(t);
+  IndexMap map{.key = std::string(catalog.key(t)), .dtype = t.dtype, .shape = {dims.begin(), dims.end()}, .blocks = {}};
+  if (volume(dims) == 0) return map;
+  IndexBlock block{
+      .source = tensor, .target_at = std::vector<int64_t>(dims.size()), .source_at = std::vector<int64_t>(dims.size()), .axes = {}};
+  for (uint32_t d = 0; d < dims.size(); ++d) block.axes.push_back({.size = dims[d], .target_dim = d, .source_dim = d});
+  map.blocks.push_back(std::move(block));
+  return map;
+}
+
+}  // namespace dcp
 
 namespace dcp::maps {
 namespace {

@@ -60,6 +60,11 @@ struct IndexMap {
   bool operator==(const IndexMap&) const = default;
 };
 
+struct Catalog;
+
+// A tensor of a catalog as it is.
+IndexMap identity(const Catalog& catalog, uint32_t tensor);
+
 }  // namespace dcp
 
 namespace dcp::maps {

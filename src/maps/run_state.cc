@@ -153,9 +153,9 @@ class Follower {
       out_.objects.push_back(std::move(object));
       return;
     }
-    IndexMap first = identity(refs[0].tensor());
+    IndexMap first = identity(catalog_, refs[0].tensor());
     for (size_t i = 1; i < refs.size(); ++i) {
-      const IndexMap its = identity(refs[i].tensor());
+      const IndexMap its = identity(catalog_, refs[i].tensor());
       if (its.shape != first.shape || its.dtype != first.dtype) return differ(refs[i], target, "another dtype or shape");
       if (!compared_.emplace(refs[0], refs[i]).second) continue;  // by another part of the same parameters
       made_.ties.push_back(
@@ -166,17 +166,6 @@ class Follower {
     first.key = std::move(object.key);
     first.path = std::move(object.path);
     made_.targets.push_back(std::move(first));
-  }
-
-  IndexMap identity(TensorId t) const {
-    IndexMap map{.key = std::string(catalog_.key(catalog_.tensors[t])), .dtype = catalog_.tensors[t].dtype, .shape = {}, .blocks = {}};
-    map.shape.assign(dims(t).begin(), dims(t).end());
-    if (std::ranges::find(map.shape, 0) != map.shape.end()) return map;
-    IndexBlock block{
-        .source = t, .target_at = std::vector<int64_t>(map.shape.size()), .source_at = std::vector<int64_t>(map.shape.size()), .axes = {}};
-    for (uint32_t d = 0; d < map.shape.size(); ++d) block.axes.push_back({.size = map.shape[d], .target_dim = d, .source_dim = d});
-    map.blocks.push_back(std::move(block));
-    return map;
   }
 
   // What is kept of `parameter`, as the target names it.
@@ -217,7 +206,7 @@ class Follower {
   void keep(KeyRef ref) {
     if (ref.is_blob())
       out_.objects.push_back({.key = std::string(key(ref)), .path = {}, .same = {ref.blob()}, .lists_parameters = false, .each_of = {}});
-    else made_.targets.push_back(identity(ref.tensor()));
+    else made_.targets.push_back(identity(catalog_, ref.tensor()));
   }
 
   void under_root() {

@@ -69,9 +69,9 @@ class DcpItems {
 };
 
 uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
-  const bool is_made = catalog_.items[id].file == kNone && resolved_.views.any();
+  const bool is_made = catalog_.items[id].file == kNone && resolved_.blobs.contains(id);
   if (!catalog_.traits().in_torch_files && !is_made) return copy_whole(id, key, at);
-  // An item that shares a torch.save file with others gets its own archive, as does an object that a map has made.
+  // An item that shares a torch.save file with others gets its own archive, as does an object that was made.
   const BlobItem& blob = resolved_.blob(id).item;
   std::vector<Storage> storages;
   for (const BlobItem::Storage& s : blob.storages) storages.push_back({.item = id, .of = &s});

@@ -199,8 +199,11 @@ class Look {
     if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
     if (!verify_ || !info.has_crc || info.record_bytes == 0) return;
     const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
+    // Several keys may be made from one tensor, whose units then see its bytes several times.
+    if (plan_.checks[item] == CrcCheck::kSeparatePass) return;
+    const bool is_seen = plan_.checks[item] == CrcCheck::kFromUnits;
     // A stream sees all bytes of a record from front to back, whatever the strides.
-    const bool from_units = exact || streamed;
+    const bool from_units = (exact || streamed) && !is_seen;
     // Tensors of a torch.save file may share a record: one pass over it is enough.
     if (!from_units && catalog_.traits().in_torch_files && !passed_.insert({catalog_.items[item].file, info.record}).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;

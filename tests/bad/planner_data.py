@@ -111,3 +111,19 @@ def planner_data_of_another_planner_consolidated(c):
     dcpctl: kept everything; --model-only gives what model.load_state_dict takes
     """
     c.paths = {"model.w": ["model", "w"]}
+
+
+@case("optimizer_form", "reshard ckpt out --world-size 1 --optimizer flat", "reshard ckpt out --world-size 1 --optimizer nested")
+def an_optimizer_to_reshape_that_is_not_there(c):
+    """
+    dcpctl: ckpt: optimizer_form (got no param_groups, expected an optimizer's state)
+    """
+
+
+@case("optimizer_form", "reshard ckpt out --world-size 1 --optimizer flat")
+def groups_of_an_optimizer_in_one_object(c):
+    """
+    dcpctl: ckpt: object 'step': optimizer_form (got groups in one object, as torch before 2.4 saves them, expected a key for each hyperparameter)
+    hint: kSplitObjects
+    """
+    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "b"), "step": ("optim", "param_groups")}

@@ -1,0 +1,30 @@
+// The two forms in which torch's get_optimizer_state_dict gives an optimizer's state, one made from the other. NAME is a parameter's:
+//   nested  optimizer / state / NAME / exp_avg     optimizer / param_groups / 0 / lr     optimizer / param_groups / 0 / params, a list of names
+//   flat    optimizer / state.NAME.exp_avg         optimizer / param_groups.NAME.lr      (flatten_optimizer_state_dict)
+// An optimizer's own state_dict() is the nested form with numbers for names.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "items/resolve.h"
+#include "maps/apply_map.h"
+#include "maps/derive.h"
+#include "select/select.h"
+
+namespace dcp::maps {
+
+enum class OptimizerForm : uint8_t { kFlat, kNested };
+
+struct Reformed {
+  uint64_t optimizers = 0, groups = 0, parameters = 0;
+  uint64_t changed = 0;          // optimizers that had the other form, or numbers
+  std::vector<NewObject> lists;  // of parameters: the BlobIds that follow the catalog's
+  std::vector<Tie> ties;         // tensors in the groups of parameters that become one group
+};
+
+// Gives the optimizers of a selection this form: their keys and paths, and which objects. Keys get the trainer's order, that of the paths.
+// The selection's objects must be resolved with their pickles. Throws optimizer_form, and what reading a pickle throws.
+Reformed reform(const SourceFacts& source, OptimizerForm form, const Limits& limits, Selection& selection);
+
+}  // namespace dcp::maps

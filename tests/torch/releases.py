@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Maps of models read the names of every release of torchtitan: its own models' state dicts, published by its own adapter where it has one.
+
+    releases.py DCPCTL FOLDER [RELEASE...]
+
+FOLDER/RELEASE has the package of that release, which ./dev check releases puts there. Its models are built, not trained: what it imports beside them
+stands in as a mock.
+"""
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from unittest import mock
+
+warnings.filterwarnings("ignore")
+ROOT = Path(__file__).resolve().parent.parent.parent
+DCPCTL, FOLDER, ONLY = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+FORM = {"dim": 32, "n_layers": 2, "n_heads": 4, "vocab_size": 80}
+HF = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 80}
+# By release: family, module, its model, arguments, those of its experts; what config.json says beside HF.
+LLAMA = ("llama", "models.llama3", "Transformer", "TransformerModelArgs", {**FORM, "n_kv_heads": 2}, None, {"num_key_value_heads": 2})
+QWEN = {**FORM, "n_kv_heads": 2, "head_dim": 16, "hidden_dim": 48}
+AS_QWEN = {"num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48}
+QWEN3 = ("qwen3", "models.qwen3", "Qwen3Model", "Qwen3ModelArgs", QWEN, None, AS_QWEN)
+QWEN3_MOE = ("qwen3_moe", "models.qwen3", "Qwen3Model", "Qwen3ModelArgs", {**QWEN, "moe_enabled": True, "moe_inter_dim": 20}, {"num_experts": 5, "num_shared_experts": 0, "top_k": 2},
+             {**AS_QWEN, "num_experts": 5, "moe_intermediate_size": 20})  # fmt: skip
+DEEPSEEK = ("deepseek_v3", "models.deepseek_v3", "DeepSeekV3Model", "DeepSeekV3ModelArgs",
+            {**FORM, "inter_dim": 48, "moe_inter_dim": 20, "n_dense_layers": 1, "q_lora_rank": 16, "kv_lora_rank": 12, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,
+             "v_head_dim": 8}, {"num_experts": 4, "num_shared_experts": 1, "top_k": 2},
+            {"n_routed_experts": 4, "first_k_dense_replace": 1, "n_shared_experts": 1, "q_lora_rank": 16, "kv_lora_rank": 12, "qk_nope_head_dim": 8,
+             "qk_rope_head_dim": 8, "v_head_dim": 8, "intermediate_size": 48, "moe_intermediate_size": 20})  # fmt: skip
+GPT = {**FORM, "n_kv_heads": 2, "head_dim": 16, "moe_inter_dim": 20}
+AS_GPT = {"num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 4, "intermediate_size": 20}
+RELEASES = {"0.1.0": [LLAMA], "0.2.0": [LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK],
+            "0.2.1": [LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK],  # its gpt-oss lacks the bias of the router, which the published model needs
+            "0.2.2": [LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK, ("gpt_oss", "models.gpt_oss", "GptOssModel", "GptOssModelArgs", GPT, {"num_experts": 4, "num_shared_experts": 0, "gate_bias": True}, AS_GPT)]}  # fmt: skip
+
+
+class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """What a release imports beside its models."""
+
+    NAMES = {"PIL", "blobfile", "datasets", "einops", "tiktoken", "tokenizers", "tomli", "torchft", "torchvision", "wandb"}
+
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.NAMES else None
+
+    def create_module(self, spec):
+        return mock.MagicMock(name=spec.name, __path__=[], __spec__=spec)
+
+    def exec_module(self, module):
+        pass
+
+
+def try_release(release):
+    """In a process of its own: each release is called torchtitan."""
+    sys.meta_path.append(Absent())
+    sys.path.insert(0, str(FOLDER / release))
+    sys.path.append(str(ROOT / ".venv-maps"))
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    sys.modules["torch.utils.tensorboard"] = mock.MagicMock()
+    failed = 0
+    for family, module, model, args, form, experts, config in RELEASES[release]:
+        titan = importlib.import_module(f"torchtitan.{module}")
+        assert str(FOLDER / release) in titan.__file__
+        arguments = getattr(titan, args)(**form, **({"moe_args": titan.MoEArgs(**experts)} if experts else {}))
+        arguments.moe_impl = "standard"  # set by its trainer
+        torch.manual_seed(1)
+        with torch.device("meta"):
+            names = getattr(titan, model)(arguments).state_dict()
+        state = {k: torch.randn(v.shape) for k, v in names.items() if k != "freqs_cis"}  # 0.1.0 keeps its rotary angles
+        adapters = [getattr(titan, n) for n in dir(titan) if n.endswith("StateDictAdapter") and n != "StateDictAdapter"]
+        with tempfile.TemporaryDirectory() as scratch:
+            source, out, description = Path(scratch, "model.pt"), Path(scratch, "out.safetensors"), Path(scratch, "config.json")
+            torch.save(state, source)
+            description.write_text(json.dumps({"model_type": family, **HF, **config}))
+            command = [DCPCTL, "consolidate", source, out, "--map", "auto", "--config", description, "--no-sync"]
+            result = subprocess.run(command, capture_output=True, text=True)
+            if result.returncode != 0:
+                print(f"FAILED: torchtitan {release}, {family}: {result.stderr}")
+                failed += 1
+                continue
+            got = load_file(out)
+            if adapters and family != "gpt_oss":  # whose experts torchtitan publishes in another form
+                wanted = adapters[0](arguments, None).to_hf(dict(state))
+                wrong = [k for k in sorted(got.keys() | wanted.keys()) if k not in got or k not in wanted or not torch.equal(got[k], wanted[k])]
+            else:
+                moved = sorted(tuple(t.flatten().sort().values.tolist()) for t in got.values())
+                wrong = [] if moved == sorted(tuple(t.flatten().sort().values.tolist()) for k, t in state.items() if "expert_bias" not in k) else ["elements"]
+            print(f"torchtitan {release}, {family}: {len(got)} tensors{', FAILED: ' + str(wrong[:5]) if wrong else ''}")
+            failed += bool(wrong)
+    return failed
+
+
+if len(ONLY) == 1:
+    sys.exit(try_release(ONLY[0]))
+failures = sum(subprocess.run([sys.executable, "-B", __file__, DCPCTL, FOLDER, r]).returncode for r in ONLY or RELEASES)
+print(f"{failures} failures")
+sys.exit(1 if failures else 0)
