@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "dcpctl/control.h"
 #include "dcpctl/export.h"
 
 namespace dcpctl {
@@ -52,6 +53,7 @@ struct SaveOptions {
   bool replace = false;  // replace an existing checkpoint once the new one is complete; otherwise output_exists
   bool sync = true;      // wait until the checkpoint is on disk
   unsigned threads = 0;  // for writing; 0: the number of cores, clamped to 4..16
+  Control* control = nullptr;
 };
 
 struct SaveReport {

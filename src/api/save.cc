@@ -30,7 +30,7 @@ std::vector<dcp::MemoryShard> shards_of(std::span<const Shard> shards) {
 // `failure`: why there is nothing to write; reported to the other ranks.
 SaveReport write(const std::string& path, std::span<const dcp::MemoryShard> shards, const SaveOptions& options,
                  const std::optional<dcp::Problem>& failure) {
-  Outside outside;
+  Outside outside(options.control);
   const dcp::SaveResult done = dcp::save({.path = path,
                                           .shards = shards,
                                           .failure = failure,
