@@ -33,6 +33,7 @@ extern "C" {
 
 typedef struct dcpctl_job dcpctl_job;
 typedef struct dcpctl_checkpoint dcpctl_checkpoint;
+typedef struct dcpctl_saving dcpctl_saving;
 
 /* Bytes; as a rule UTF-8. They belong to what they were asked of, and live as long. A NUL follows those of problems and results only. */
 typedef struct dcpctl_text {
@@ -86,6 +87,13 @@ DCPCTL_API void dcpctl_job_cancel(dcpctl_job* job);
 /* Of a job that has failed; else NULL. It lives as long as the job. */
 DCPCTL_API const dcpctl_problem* dcpctl_job_problem(const dcpctl_job* job);
 
+/* An item of a file, as the metadata of a checkpoint names it. */
+typedef struct dcpctl_place {
+  size_t size;
+  dcpctl_text file; /* in the checkpoint's folder */
+  uint64_t offset, length;
+} dcpctl_place;
+
 typedef struct dcpctl_result {
   size_t size;
   dcpctl_checkpoint* checkpoint; /* of dcpctl_open: belongs to the caller from the first call on; later ones give NULL */
@@ -95,6 +103,9 @@ typedef struct dcpctl_result {
   uint64_t records_compared;          /* whose CRC was compared */
   uint64_t records_not_compared;      /* that were read, but only in part, or whose writer stored no CRC */
   uint64_t nanoseconds;
+  dcpctl_saving* saving;      /* of dcpctl_begin: belongs to the caller from the first call on, as the checkpoint does */
+  const dcpctl_place* places; /* of dcpctl_append: one for each shard; they live as long as the job */
+  size_t place_count;
 } dcpctl_result;
 /* Of a job that is done; else all members but the size become 0. */
 DCPCTL_API void dcpctl_job_result(dcpctl_job* job, dcpctl_result* result);
@@ -223,20 +234,21 @@ DCPCTL_API dcpctl_job* dcpctl_read(dcpctl_checkpoint* checkpoint, const dcpctl_p
 
 /* --- saving: a folder that torch.distributed.checkpoint.load reads (save.h) */
 
-/* A box of a tensor in memory. */
+/* A box of a tensor in memory, or an object. */
 typedef struct dcpctl_shard {
   size_t size;
   dcpctl_text key;   /* flat name: "model.layers.0.weight" */
-  const char* dtype; /* as torch spells it, without "torch." */
+  const char* dtype; /* as torch spells it, without "torch."; NULL: an object */
   uint32_t rank;     /* dims of the tensor */
   int32_t requires_grad;
   const int64_t* shape;    /* of the whole tensor */
   const int64_t* offsets;  /* of the box; NULL: zeros */
   const int64_t* sizes;    /* of the box; NULL: the whole tensor */
   const int64_t* strides;  /* of the memory, in bytes; NULL: row-major without gaps */
-  const void* data;        /* the box's first element */
+  const void* data;        /* the box's first element; or a file of torch.save with the object */
   const dcpctl_text* path; /* in the state dict, outermost key first; joined with dots it is the key. NULL: just the key */
   size_t path_parts;
+  uint64_t bytes; /* of an object */
 } dcpctl_shard;
 
 typedef struct dcpctl_save_options {
@@ -248,8 +260,21 @@ typedef struct dcpctl_save_options {
 } dcpctl_save_options;
 
 /* With several ranks the job exchanges texts, up to four times; every rank calls it with the same path and options, and its own shards.
- * `options` may be NULL. */
+ * An object is written by the first rank that has its key. `options` may be NULL. */
 DCPCTL_API dcpctl_job* dcpctl_save(const char* path, const dcpctl_shard* shards, size_t count, const dcpctl_save_options* options);
+
+/* In steps, for a plan and metadata that are the caller's: begin, append, complete, finish. Each rank has a file, `__RANK_0.distcp`, in a
+ * folder that is hidden until it is finished. With several ranks dcpctl_begin exchanges texts, once. */
+DCPCTL_API dcpctl_job* dcpctl_begin(const char* path, const dcpctl_save_options* options);
+/* Appends an item for each shard to the file of this rank; the result has their places. Of a shard, the offsets and the path do not count; the
+ * shape need not be given if the sizes are. Several jobs may append at once. */
+DCPCTL_API dcpctl_job* dcpctl_append(dcpctl_saving* saving, const dcpctl_shard* shards, size_t count);
+/* The file of this rank is complete: it gets on disk. Nothing can be appended afterwards. */
+DCPCTL_API dcpctl_job* dcpctl_complete(dcpctl_saving* saving);
+/* On rank 0, when all ranks are complete: writes `.metadata`, and gives the folder its name. */
+DCPCTL_API dcpctl_job* dcpctl_finish(dcpctl_saving* saving, const void* metadata, size_t bytes);
+/* Drops what was not finished, as soon as its jobs have ended: on rank 0 the folder. NULL is allowed. */
+DCPCTL_API void dcpctl_saving_free(dcpctl_saving* saving);
 
 #ifdef __cplusplus
 }

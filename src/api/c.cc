@@ -74,11 +74,17 @@ struct dcpctl_checkpoint {
   const dcpctl::Checkpoint::State& state() const { return checkpoint->state(); }
 };
 
+struct dcpctl_saving {
+  std::shared_ptr<dcpctl::Saving> saving;
+};
+
 struct dcpctl_job {
   // What the work leaves.
   struct Result {
     std::unique_ptr<dcpctl_checkpoint> checkpoint;
+    std::unique_ptr<dcpctl_saving> saving;
     std::vector<std::string> texts;
+    std::vector<dcpctl::Saving::Place> places;
     uint64_t bytes_read = 0, bytes_written = 0, records_compared = 0, records_not_compared = 0;
   };
   using Work = std::function<void(dcpctl_job&, Result&)>;
@@ -120,7 +126,10 @@ struct dcpctl_job {
             .bytes_written = result_.bytes_written,
             .records_compared = result_.records_compared,
             .records_not_compared = result_.records_not_compared,
-            .nanoseconds = nanoseconds_};
+            .nanoseconds = nanoseconds_,
+            .saving = result_.saving.release(),
+            .places = places_.data(),
+            .place_count = places_.size()};
   }
 
   // --- the texts of ranks
@@ -167,6 +176,7 @@ struct dcpctl_job {
     } else {
       result_ = std::move(result);
       for (const std::string& t : result_.texts) views_.push_back(view(t));
+      for (const dcpctl::Saving::Place& p : result_.places) places_.push_back({sizeof(dcpctl_place), view(p.file), p.offset, p.length});
     }
     state_ = failure ? DCPCTL_FAILED : DCPCTL_DONE;
     changed_.notify_all();
@@ -178,6 +188,7 @@ struct dcpctl_job {
   dcpctl_state state_ = DCPCTL_RUNNING;
   Result result_;
   std::vector<dcpctl_text> views_;
+  std::vector<dcpctl_place> places_;
   uint64_t nanoseconds_ = 0;
   dcpctl::Problem why_;
   dcpctl_problem problem_{};
@@ -319,6 +330,33 @@ dcpctl::Shard shard_of(const dcpctl_shard& s) {
   for (size_t n = 0; n < s.path_parts; ++n) out.path.emplace_back(s.path[n].data, s.path[n].bytes);
   out.requires_grad = s.requires_grad != 0;
   return out;
+}
+
+// What a save is given: tensors, and objects, in their own orders.
+struct GivenShards {
+  std::vector<dcpctl::Shard> shards;
+  std::vector<dcpctl::Object> objects;
+  std::vector<bool> is_object;  // by number
+};
+
+GivenShards given_shards(const dcpctl_shard* shards, size_t count) {
+  GivenShards given;
+  for (size_t n = 0; n < count; ++n) {
+    const dcpctl_shard s = taken(shards, n);
+    dcpctl::Shard shard = shard_of(s);
+    given.is_object.push_back(s.dtype == nullptr);
+    if (s.dtype != nullptr) given.shards.push_back(std::move(shard));
+    else given.objects.push_back({.key = shard.key, .path = shard.path, .data = s.data, .bytes = s.bytes});
+  }
+  return given;
+}
+
+dcpctl::SaveOptions save_options(const dcpctl_save_options& o, dcpctl_job& job) {
+  dcpctl::SaveOptions options{.replace = o.replace != 0, .sync = o.skip_sync == 0, .threads = o.threads, .objects = {}};
+  options.control = &job.control;
+  options.group = {
+      .rank = o.rank, .size = std::max(o.world_size, 1u), .all_gather = [&job](const std::string& mine) { return job.exchange(mine); }};
+  return options;
 }
 
 // From bytes to elements.
@@ -492,14 +530,50 @@ dcpctl_job* dcpctl_read(dcpctl_checkpoint* of, const dcpctl_part* parts, size_t 
 
 dcpctl_job* dcpctl_save(const char* path, const dcpctl_shard* shards, size_t count, const dcpctl_save_options* options) {
   return start_made([&] {
-    std::vector<dcpctl::Shard> given;
-    for (size_t n = 0; n < count; ++n) given.push_back(shard_of(taken(shards, n)));
-    return [path = std::string(path), given = std::move(given), o = taken(options)](dcpctl_job& job, dcpctl_job::Result& result) mutable {
-      for (dcpctl::Shard& s : given) count_elements(s);
-      dcpctl::SaveOptions how{.replace = o.replace != 0, .sync = o.skip_sync == 0, .threads = o.threads, .control = &job.control};
-      how.group = {
-          .rank = o.rank, .size = std::max(o.world_size, 1u), .all_gather = [&job](const std::string& mine) { return job.exchange(mine); }};
-      result.bytes_written = dcpctl::save(path, given, how).file_bytes;
+    return [path = std::string(path), given = given_shards(shards, count), o = taken(options)](dcpctl_job& job,
+                                                                                               dcpctl_job::Result& result) mutable {
+      for (dcpctl::Shard& s : given.shards) count_elements(s);
+      dcpctl::SaveOptions how = save_options(o, job);
+      how.objects = given.objects;
+      result.bytes_written = dcpctl::save(path, given.shards, how).file_bytes;
     };
   });
 }
+
+dcpctl_job* dcpctl_begin(const char* path, const dcpctl_save_options* options) {
+  return start_made([&] {
+    return [path = std::string(path), o = taken(options)](dcpctl_job& job, dcpctl_job::Result& result) {
+      result.saving = std::make_unique<dcpctl_saving>(std::make_shared<dcpctl::Saving>(path, save_options(o, job)));
+    };
+  });
+}
+
+dcpctl_job* dcpctl_append(dcpctl_saving* of, const dcpctl_shard* shards, size_t count) {
+  return start_made([&] {
+    return [saving = of->saving, given = given_shards(shards, count)](dcpctl_job& job, dcpctl_job::Result& result) mutable {
+      for (dcpctl::Shard& s : given.shards) count_elements(s);
+      const std::vector<dcpctl::Saving::Place> tensors = saving->append(given.shards, &job.control);
+      const std::vector<dcpctl::Saving::Place> objects =
+          given.objects.empty() ? std::vector<dcpctl::Saving::Place>() : saving->append(given.objects);
+      size_t tensor = 0, object = 0;
+      for (const bool is_object : given.is_object) {
+        result.places.push_back(is_object ? objects[object++] : tensors[tensor++]);
+        result.bytes_written += result.places.back().length;
+      }
+    };
+  });
+}
+
+dcpctl_job* dcpctl_complete(dcpctl_saving* of) {
+  return start_made([&] { return [saving = of->saving](dcpctl_job&, dcpctl_job::Result&) { saving->complete(); }; });
+}
+
+dcpctl_job* dcpctl_finish(dcpctl_saving* of, const void* metadata, size_t bytes) {
+  return start_made([&] {
+    return [saving = of->saving, text = std::string(static_cast<const char*>(metadata), bytes)](dcpctl_job&, dcpctl_job::Result&) {
+      saving->finish(text);
+    };
+  });
+}
+
+void dcpctl_saving_free(dcpctl_saving* saving) { delete saving; }

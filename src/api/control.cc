@@ -1,5 +1,6 @@
 #include "api/control.h"
 
+#include <algorithm>
 #include <csignal>
 
 namespace dcpctl {
@@ -26,7 +27,7 @@ std::unique_ptr<dcp::Display> Control::State::show(const dcp::Progress&, const s
 
 uint64_t Control::State::bytes_done() const {
   const std::lock_guard lock(mutex_);
-  return counter_ != nullptr ? counter_->load() : done_;
+  return std::min<uint64_t>(counter_ != nullptr ? counter_->load() : done_, total_);  // steps are read with what lies between
 }
 
 Control::Control() : state_(std::make_unique<State>()) {}

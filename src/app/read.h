@@ -1,11 +1,14 @@
 // Reads tensors and objects of one checkpoint into the caller's memory: many parts by one plan, from several threads at once.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/stages.h"
+#include "catalog/box.h"
 #include "files/sink.h"
 
 namespace dcp {
@@ -68,13 +71,25 @@ class CheckpointReader {
 
  private:
   uint64_t cap() const { return peak_rss_bytes() + extra_memory_; }
+  struct Work;
   Opened opened() const;  // for one call
   Resolved resolve_objects(const Entry& object, const Opened& opened, World& world);
-  std::vector<IndexMap> maps_of(const std::vector<Part>& parts) const;
+  const Tensor& tensor_of(const Part& part) const { return catalog().tensors[entries()[part.entry].tensor()]; }
+  BoxView box_of(const Part& part, Numbers& offsets, Numbers& sizes) const;
   void check(const Part& part) const;
+  // What is in the items that hold the parts, and how much was read to know it.
+  std::shared_ptr<const Resolved> known(const std::vector<Part>& parts, const Opened& opened, World& world, uint64_t& bytes_read);
+  void keep(Resolved found);
+  bool is_needed(const Part& part, const Tensor& tensor, uint32_t chunk) const;
+  void plan_others(const std::vector<Part>& parts, const SourceFacts& source, Work& work) const;
+  Derived derived_of(const std::vector<Part>& parts, const SourceFacts& source) const;
+
   const uint64_t extra_memory_;
   Ready ready_;
   Selected selected_;
+  std::mutex mutex_;                       // the rest
+  std::shared_ptr<const Resolved> known_;  // of the source's items, as far as they were needed; never changed, only replaced
+  std::vector<bool> whole_;                // by tensor: check_whole() has passed
 };
 
 }  // namespace dcp

@@ -37,6 +37,15 @@ print("as they were")
 """
 
 
+LOAD_SAVED = """
+import sys, torch, torch.distributed.checkpoint as dcp
+loaded = {"model": {"weight": torch.zeros(1000, 8), "bias": torch.ones(8)}}
+dcp.load(loaded, checkpoint_id=sys.argv[1], no_dist=True)
+assert loaded["model"]["weight"].equal(torch.arange(1000.0)[:, None] + torch.arange(8.0)), loaded
+assert not loaded["model"]["bias"].any(), loaded
+"""
+
+
 LOAD_RANKS = """
 import sys, torch, torch.distributed.checkpoint as dcp
 loaded = {"model": {"weight": torch.zeros(10, 4)}}
@@ -143,7 +152,7 @@ def main(build, dcpctl, source, compiler, torch, libtorch, compiled):
         configured = run("cmake", "-S", at / "examples", "-B", at / "build", f"-DCMAKE_PREFIX_PATH={prefixes}", f"-DCMAKE_CXX_COMPILER={compiler}",
                          "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-G", "Ninja")
         assert "Warning" not in configured, configured
-        run("cmake", "--build", at / "build", "--target", "read_tensor", "save_ranks", "read_slice")
+        run("cmake", "--build", at / "build", "--target", "read_tensor", "save_ranks", "read_slice", "save_tensors")
 
         # A tensor of a checkpoint that torch wrote, whole and in part, beside what the program says of it.
         read = at / "build/read_tensor"
@@ -161,6 +170,13 @@ def main(build, dcpctl, source, compiler, torch, libtorch, compiled):
         assert "at most" in run(in_c, checkpoint, key, 1, 1 << 20, code=2)
         assert "no tensor with rows" in run(in_c, checkpoint, "nothing", 0, 1, code=2)
         run(in_c, at, code=3)
+
+        saved = at / "saved"
+        run(at / "build/save_tensors", saved)
+        run(dcpctl, "verify", saved)
+        assert run(in_c, saved, "model.weight", 1, 1).startswith("model.weight: 8 elements, sum 36,")
+        ask_torch(torch, LOAD_SAVED, saved)
+        assert "exists" in run(at / "build/save_tensors", saved, code=2)
 
         program, checkpoint = at / "build/save_ranks", at / "ckpt"
         codes, said = save_ranks(program, checkpoint, at / "first", 4)

@@ -3,7 +3,10 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
-#include <thread>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
 
 #include "api/tensors.h"
 #include "base/temp_dir.h"
@@ -147,6 +150,11 @@ TEST_CASE("C: parts of tensors, with steps, strides and another dtype, in one jo
   CHECK(wide == std::vector<double>{100, 101, 102, 103, 104});
   CHECK(odd == std::vector<float>{101, 103});
   CHECK(result.bytes_read > 0);
+  CHECK(result.records_compared == 3);
+  dcpctl_progress progress = sized<dcpctl_progress>();
+  dcpctl_job_progress(job.get(), &progress);
+  CHECK(progress.bytes_done > 0);
+  CHECK(progress.bytes_done == progress.bytes_total);
 }
 
 TEST_CASE("C: structs of a caller that knows fewer members, or more") {
@@ -299,4 +307,105 @@ TEST_CASE("C: two ranks save one checkpoint by the texts that they exchange") {
   }
   for (const Job& job : ranks) done(job);
   CHECK(read(path, "x") == values);
+}
+
+TEST_CASE("C: objects are saved beside tensors, and a folder by steps is what torch would have written") {
+  const TempDir dir;
+  const Opened source = opened(kSharded);
+  // An object of another checkpoint, as a file of torch.save.
+  dcpctl_entry entry = sized<dcpctl_entry>();
+  uint64_t object = 0;
+  while (dcpctl_entries(source.get(), object, 1, &entry) == 1 && !entry.is_object) ++object;
+  REQUIRE(entry.is_object);
+  const Job files(dcpctl_objects(source.get(), &object, 1));
+  const std::string bytes = str(done(files).texts[0]);
+  const std::vector<float> values = counted(24);
+  const int64_t shape[] = {6, 4}, sizes[] = {3, 4}, below[] = {3, 0};
+  std::vector<dcpctl_shard> shards(3, sized<dcpctl_shard>());
+  shards[0].key = shards[1].key = {"m", 1};
+  for (size_t n = 0; n < 2; ++n) shards[n].dtype = "float32", shards[n].rank = 2, shards[n].shape = shape, shards[n].sizes = sizes;
+  shards[0].data = values.data();
+  shards[1].data = &values[12], shards[1].offsets = below;
+  shards[2].key = {"o", 1}, shards[2].data = bytes.data(), shards[2].bytes = bytes.size();
+  const std::string whole = dir / "whole", stepwise = dir / "stepwise";
+  const Job saving(dcpctl_save(whole.c_str(), shards.data(), shards.size(), nullptr));
+  done(saving);
+  dcpctl_progress progress = sized<dcpctl_progress>();
+  dcpctl_job_progress(saving.get(), &progress);
+  CHECK(progress.bytes_done == progress.bytes_total);
+  const Opened saved = opened(whole);
+  const uint64_t o = dcpctl_find(saved.get(), "o", 1);
+  const Job again(dcpctl_objects(saved.get(), &o, 1));
+  CHECK(str(done(again).texts[0]) == bytes);
+
+  const Job begun(dcpctl_begin(stepwise.c_str(), nullptr));
+  const std::unique_ptr<dcpctl_saving, void (*)(dcpctl_saving*)> steps(done(begun).saving, dcpctl_saving_free);
+  REQUIRE(steps != nullptr);
+  CHECK(!std::filesystem::exists(stepwise));
+  const Job first(dcpctl_append(steps.get(), shards.data(), 1));
+  const dcpctl_result one = done(first);
+  const Job rest(dcpctl_append(steps.get(), &shards[1], 2));
+  const dcpctl_result two = done(rest);
+  REQUIRE(one.place_count == 1);
+  REQUIRE(two.place_count == 2);
+  CHECK(str(two.places[1].file) == "__0_0.distcp");
+  CHECK(two.places[1].length == bytes.size());
+  CHECK(two.places[1].offset == two.places[0].offset + two.places[0].length);
+  done(Job(dcpctl_complete(steps.get())));
+  CHECK(failed(dcpctl_append(steps.get(), shards.data(), 1)).starts_with("usage: an item for a file that is complete"));
+  std::ifstream file(whole + "/.metadata", std::ios::binary);
+  const std::string metadata{std::istreambuf_iterator<char>(file), {}};
+  done(Job(dcpctl_finish(steps.get(), metadata.data(), metadata.size())));
+  CHECK(std::filesystem::file_size(stepwise + "/__0_0.distcp") == std::filesystem::file_size(whole + "/__0_0.distcp"));
+  CHECK(read(stepwise, "m") == values);
+}
+
+TEST_CASE("C: a folder that is not finished is dropped, and not made over another") {
+  const TempDir dir;
+  const std::string path = made_in_c(dir), fresh = dir / "fresh";
+  CHECK(failed(dcpctl_begin(path.c_str(), nullptr)).starts_with("output_exists"));
+  const Job begun(dcpctl_begin(fresh.c_str(), nullptr));
+  dcpctl_saving* steps = done(begun).saving;
+  CHECK(failed(dcpctl_begin(fresh.c_str(), nullptr)).starts_with("output_busy"));
+  float value = 1;
+  dcpctl_shard shard = sized<dcpctl_shard>();
+  shard.key = {"x", 1}, shard.dtype = "float32", shard.data = &value;
+  done(Job(dcpctl_append(steps, &shard, 1)));
+  dcpctl_saving_free(steps);
+  for (const auto& left : std::filesystem::directory_iterator(std::string(dir / ""))) CHECK(left.path().filename() == "run");
+}
+
+TEST_CASE("C: two ranks save in steps") {
+  const TempDir dir;
+  const std::string path = dir / "ckpt", one = dir / "one";
+  const std::vector<float> values = counted(24);
+  std::vector<Job> begins;
+  std::vector<std::unique_ptr<dcpctl_saving, void (*)(dcpctl_saving*)>> ranks;
+  dcpctl_save_options options = sized<dcpctl_save_options>();
+  options.world_size = 2;
+  for (; options.rank < 2; ++options.rank) begins.emplace_back(dcpctl_begin(path.c_str(), &options));
+  std::vector<std::string> texts;
+  std::vector<dcpctl_text> views;
+  for (const Job& job : begins) {
+    REQUIRE(dcpctl_job_wait(job.get(), -1) == DCPCTL_EXCHANGE);
+    texts.push_back(str(dcpctl_job_text(job.get())));
+  }
+  for (const std::string& t : texts) views.push_back({t.data(), t.size()});
+  for (const Job& job : begins) dcpctl_job_give(job.get(), views.data(), views.size());
+  for (const Job& job : begins) ranks.emplace_back(done(job).saving, dcpctl_saving_free);
+  const int64_t shape[] = {24}, sizes[] = {12}, offsets[] = {12};
+  std::vector<dcpctl_shard> shards(2, sized<dcpctl_shard>());
+  for (dcpctl_shard& s : shards) s.key = {"x", 1}, s.dtype = "float32", s.rank = 1, s.shape = shape, s.sizes = sizes;
+  shards[0].data = values.data(), shards[1].data = &values[12], shards[1].offsets = offsets;
+  for (size_t r = 0; r < 2; ++r) {
+    const Job job(dcpctl_append(ranks[r].get(), &shards[r], 1));
+    const dcpctl_result result = done(job);
+    CHECK(str(result.places[0].file) == "__" + std::to_string(r) + "_0.distcp");
+    CHECK(result.places[0].offset == 0);
+    done(Job(dcpctl_complete(ranks[r].get())));
+  }
+  CHECK(failed(dcpctl_finish(ranks[1].get(), "", 0)).starts_with("usage: rank 1"));
+  CHECK(!std::filesystem::exists(path));
+  done(Job(dcpctl_finish(ranks[0].get(), "x", 1)));
+  CHECK(std::filesystem::exists(path + "/__1_0.distcp"));
 }
