@@ -1,13 +1,17 @@
-"""dcpctl.torch.Reader gives each rank what FileSystemReader gives it: on 2, 3 and 4 gloo ranks, into tensors that are placed in all ways.
+"""dcpctl.torch.Reader gives each rank what FileSystemReader gives it: on 2, 3 and 4 gloo ranks, into tensors that are placed in all ways. Each
+rank hears of damage.
 
-    reader_ranks.py [WORLD SIZE...]
+    reader_ranks.py WORLD-SIZE [CHECKPOINT...]
 """
 import faulthandler
 import logging
 import os
 import sys
 import tempfile
+import time
 from datetime import timedelta
+from pathlib import Path
+from queue import Empty
 
 import torch
 import torch.distributed as dist
@@ -20,8 +24,9 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+import dcpctl
 from dcpctl.torch import Reader
-from equal import checkpoints, differences
+from equal import ROOT, checkpoints, copies, differences
 
 
 def placed(shape, dtype, mesh, placements):
@@ -67,13 +72,38 @@ def loaded(path, reader, mesh, placements):
     return local(state)
 
 
-def rank_main(rank, world, rendezvous, failures):
+def damaged(folder):
+    """Checkpoints that cannot be loaded: the id that each rank is to hear, and where."""
+    source = ROOT / "tests/data/fsdp2_ws4/ckpt"
+    changed, lacking = (copies(source, Path(folder, name)) for name in ("changed", "lacking"))
+    tensor = dcpctl.open(changed)["model.tok_embeddings.weight"]
+    file, payload = changed / tensor.chunks[1].file, bytes(tensor[17:34].read())
+    data = bytearray(file.read_bytes())
+    data[data.index(payload) + 500] ^= 4
+    file.write_bytes(data)
+    (lacking / "__3_0.distcp").unlink()
+    return [(path, dcpctl.verify(path).findings[0].id) for path in (changed, lacking)]
+
+
+def heard_of(path, id):
+    """What is wrong with how a rank hears of damage."""
+    entry = dcpctl.open(ROOT / "tests/data/fsdp2_ws4/ckpt")["model.tok_embeddings.weight"]
+    begin = time.monotonic()
+    try:
+        dcp.load({entry.key: torch.zeros(entry.shape)}, storage_reader=Reader(path))
+    except BaseException as why:
+        ids = [error.id for error, _trace in why.failures.values()]
+        return [] if set(ids) == {id} and time.monotonic() - begin < 5 else [f"{path}: {ids} after {time.monotonic() - begin:.1f} s, expected {id}"]
+    return [f"{path}: was loaded, expected {id}"]
+
+
+def rank_main(rank, world, rendezvous, paths, bad, told):
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world, timeout=timedelta(seconds=60))
-    faulthandler.dump_traceback_later(1500, exit=True)
+    faulthandler.enable()
     own = []
-    for path in checkpoints():
+    for path in paths:
         try:
             FileSystemReader(path).read_metadata()
         except BaseException:  # what torch cannot read
@@ -91,31 +121,36 @@ def rank_main(rank, world, rendezvous, failures):
                 continue
             if expected is not None:
                 own += [f"{path}, {name}, rank {rank} of {world}: {d}" for d in differences(expected, got)][:2]
-                failures.put((path.parent.name, name))
-    failures.put(own)
+                told.put((path.parent.name, name))
+    for path, id in bad:
+        own += heard_of(path, id)
+    told.put(own)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def main(worlds):
-    found, tried = [], 0
-    for world in worlds:
-        with tempfile.TemporaryDirectory() as folder:
-            queue = mp.get_context("spawn").Queue()
-            spawned = mp.spawn(rank_main, (world, os.path.join(folder, "rendezvous"), queue), nprocs=world, join=False)
-            ended = 0
-            while ended < world:
-                got = queue.get(timeout=1500)
-                if isinstance(got, list):
-                    ended += 1
-                    found += got
-                else:
-                    tried += 1
-            spawned.join()
+def main(world, paths):
+    """Each rank tells what it has compared, and what differs."""
+    found, tried, ended = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        queue = mp.get_context("spawn").Queue()
+        spawned = mp.spawn(rank_main, (world, os.path.join(folder, "rendezvous"), paths, damaged(folder), queue), nprocs=world, join=False)
+        while ended < world:
+            try:
+                got = queue.get(timeout=5)
+            except Empty:
+                spawned.join(timeout=0)  # raises what a rank has died of
+                continue
+            if isinstance(got, list):
+                ended += 1
+                found += got
+            else:
+                tried += 1
+        spawned.join()
     print("\n".join(found))
     print(tried, "loads are equal to torch's")
     return 1 if found or not tried else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(w) for w in sys.argv[1:]] or [2, 3, 4]))
+    sys.exit(main(int(sys.argv[1]), [Path(p) for p in sys.argv[2:]] or list(checkpoints())))

@@ -13,6 +13,7 @@ from . import _errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 ABI_VERSION = 1
@@ -35,10 +36,15 @@ class Progress(Structure):
     _fields_ = [("size", c_size_t), ("bytes_done", c_uint64), ("bytes_total", c_uint64)]
 
 
+class Place(Structure):
+    _fields_ = [("size", c_size_t), ("file", Text), ("offset", c_uint64), ("length", c_uint64)]
+
+
 class Result(Structure):
     _fields_ = [
         ("size", c_size_t), ("checkpoint", c_void_p), ("texts", POINTER(Text)), ("text_count", c_size_t), ("bytes_read", c_uint64),
         ("bytes_written", c_uint64), ("records_compared", c_uint64), ("records_not_compared", c_uint64), ("nanoseconds", c_uint64),
+        ("saving", c_void_p), ("places", POINTER(Place)), ("place_count", c_size_t),
     ]
 
 
@@ -86,7 +92,7 @@ class ReadOptions(Structure):
 class Shard(Structure):
     _fields_ = [
         ("size", c_size_t), ("key", Text), ("dtype", c_char_p), ("rank", c_uint32), ("requires_grad", c_int32), ("shape", c_void_p),
-        ("offsets", c_void_p), ("sizes", c_void_p), ("strides", c_void_p), ("data", c_void_p), ("path", POINTER(Text)), ("path_parts", c_size_t),
+        ("offsets", c_void_p), ("sizes", c_void_p), ("strides", c_void_p), ("data", c_void_p), ("path", POINTER(Text)), ("path_parts", c_size_t), ("bytes", c_uint64),
     ]
 
 
@@ -119,6 +125,11 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "dcpctl_objects": (c_void_p, [c_void_p, POINTER(c_uint64), c_size_t]),
     "dcpctl_read": (c_void_p, [c_void_p, c_void_p, c_size_t, POINTER(ReadOptions)]),
     "dcpctl_save": (c_void_p, [c_char_p, POINTER(Shard), c_size_t, POINTER(SaveOptions)]),
+    "dcpctl_begin": (c_void_p, [c_char_p, POINTER(SaveOptions)]),
+    "dcpctl_append": (c_void_p, [c_void_p, POINTER(Shard), c_size_t]),
+    "dcpctl_complete": (c_void_p, [c_void_p]),
+    "dcpctl_finish": (c_void_p, [c_void_p, c_char_p, c_size_t]),
+    "dcpctl_saving_free": (None, [c_void_p]),
 }
 
 
@@ -196,6 +207,28 @@ def _no_nul(value: bytes) -> bytes:
     if b"\0" in value:
         raise _errors.usage("nul_in_text", "a text has a NUL in it", got=repr(value))
     return value
+
+
+# Memory that a struct refers to, and that `held` keeps.
+
+def held_text(value: bytes, held: list[Any]) -> Text:
+    return Text(held_buffer(memoryview(value), held), len(value))
+
+
+def held_buffer(value: memoryview, held: list[Any]) -> int | None:
+    if not value.nbytes:
+        return None
+    kept = (ctypes.c_char * value.nbytes).from_buffer(value) if not value.readonly else ctypes.create_string_buffer(bytes(value), value.nbytes)
+    held.append(kept)
+    return ctypes.addressof(kept)
+
+
+def held_integers(values: Sequence[int], held: list[Any]) -> int | None:
+    if not values:
+        return None
+    kept = (c_int64 * len(values))(*values)
+    held.append(kept)
+    return ctypes.addressof(kept)
 
 
 def make(kind: type[Structure], **members: object) -> Structure:

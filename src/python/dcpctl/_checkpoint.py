@@ -684,9 +684,12 @@ class Tensor:
 
         Without one: a buffer of bytes, row-major and little-endian. With one, shape and dtype have to be the tensor's; bytes have to be as many.
         """
+        parts = Parts()
+        if not self._stored:  # the library says what is known of it
+            parts.add(self._entry, 0)
+            self._core.read(parts)
         if into is None:
             into = bytearray(self.nbytes)
-        parts = Parts()
         self._add(parts, into)
         self._core.read(parts, progress)
         return into

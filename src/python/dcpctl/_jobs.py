@@ -20,13 +20,15 @@ _SLICE_MS = 50  # a signal handler, Ctrl-C's too, runs between two waits
 
 
 class Outcome:
-    """What a job has given. `checkpoint` belongs to the caller."""
+    """What a job has given. `checkpoint` and `saving` belong to the caller."""
 
-    __slots__ = ("bytes_read", "bytes_written", "checkpoint", "nanoseconds", "records_compared", "records_not_compared", "texts")
+    __slots__ = ("bytes_read", "bytes_written", "checkpoint", "nanoseconds", "places", "records_compared", "records_not_compared", "saving", "texts")
 
     def __init__(self, job: int) -> None:
         r = _abi.fill(_abi.Result, _abi.lib.dcpctl_job_result, job)
         self.checkpoint: int | None = r.checkpoint
+        self.saving: int | None = r.saving
+        self.places: list[tuple[str, int, int]] = [(_abi.text(p.file), p.offset, p.length) for p in r.places[: r.place_count]]
         self.texts: list[bytes] = [string_at(t.data, t.bytes) if t.bytes else b"" for t in r.texts[: r.text_count]]
         self.bytes_read: int = r.bytes_read
         self.bytes_written: int = r.bytes_written

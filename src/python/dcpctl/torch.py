@@ -9,6 +9,9 @@ that the planner itself loads.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import dataclasses
 import io
 import logging
 import os
@@ -20,6 +23,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint import filesystem as _filesystem
 from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
@@ -35,11 +39,13 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 from . import _abi, _errors, _jobs, _memory
-from ._checkpoint import Checkpoint, Parts, _Core, open as _open
+from ._checkpoint import Checkpoint, Parts, _Core, default_threads, open as _open
 
-__all__ = ["Reader", "Writer"]
+__all__ = ["Reader", "Writer", "async_save", "load", "save"]
 
 log = logging.getLogger(__name__)
+
+CURRENT_DCP_VERSION = getattr(_filesystem, "CURRENT_DCP_VERSION", None)  # torch before 2.9 has none
 
 _STILL_S = 60
 _PIECE = 16 << 20  # bytes of each of the two buffers that bytes go through if they cannot go straight into their tensor
@@ -404,7 +410,7 @@ class Reader(StorageReader):
             if _narrows(getattr(torch, r.dtype), r.target.dtype):
                 narrowed.add(r.item.storage_index.fqn)
         if narrowed:
-            warnings.warn(f"{len(narrowed)} tensors are loaded into a narrower dtype than the checkpoint has, such as {min(narrowed)}", stacklevel=2)
+            warnings.warn(f"{len(narrowed)} tensors are loaded into a narrower dtype than the checkpoint has, such as {min(narrowed)}", stacklevel=3)
 
 
 def _narrows(stored: torch.dtype, target: torch.dtype) -> bool:
@@ -554,3 +560,263 @@ class _Watch:
 
 def _rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+# ---- writing
+
+_AHEAD = 64 << 20  # bytes of a job that writes; two are under way
+
+
+class Writer(StorageWriter):
+    """Writes for dcp.save and dcp.async_save one file a rank, by several threads outside the GIL.
+
+    The folder appears under its name when `.metadata` is complete, or not at all. An existing checkpoint is an error, or with `replace` replaced then.
+    torch 2.3 and later load it. Without `sync` it may not be on disk when saving returns.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None, sync: bool = True, replace: bool = False) -> None:
+        super().__init__()
+        self.path = path
+        self._threads = threads
+        self._sync = sync
+        self._replace = replace
+        self._saving: int | None = None
+        self._pid = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_saving": None}
+
+    def __del__(self) -> None:
+        if getattr(self, "_saving", None):
+            self._drop()
+
+    def _drop(self) -> None:
+        """Lets go of what was begun: if it was not finished, nothing of it stays."""
+        saving, self._saving = self._saving, None
+        if saving and os.getpid() == self._pid:
+            _abi.lib.dcpctl_saving_free(saving)
+
+    @property
+    def checkpoint_id(self) -> str | os.PathLike[str]:
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return "://" not in os.fspath(checkpoint_id)
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        self._drop()
+        if checkpoint_id:
+            self.path = checkpoint_id
+
+    def storage_meta(self) -> StorageMeta:
+        return StorageMeta(checkpoint_id=os.fspath(self.path))
+
+    def set_up_storage_writer(self, is_coordinator: bool, *_arguments: Any, **kwargs: Any) -> None:
+        self._drop()
+        if not kwargs.get("use_collectives", True):
+            raise _errors.lacking("rank_local", "metadata of single ranks (use_collectives=False) is not written", hint="FileSystemWriter writes it")
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """On the coordinator: makes the folder, and tells the others by their plans where it is."""
+        if len(plans) > 1 and not all(getattr(plan, "usable", True) for plan in plans):
+            raise _errors.lacking("cached_plans", "plans that a planner has cached do not say where this save goes", hint="a planner without enable_plan_caching")
+        text = self._begin(0, len(plans), None)
+        return [dataclasses.replace(plan, storage_data=(rank, len(plans), text)) for rank, plan in enumerate(plans)]
+
+    def _begin(self, rank: int, world: int, text: bytes | None) -> bytes:
+        """`text` is that of rank 0, which names the folder."""
+        options = _abi.make(
+            _abi.SaveOptions, rank=rank, world_size=world, replace=self._replace, skip_sync=not self._sync,
+            threads=default_threads() if self._threads is None else self._threads,
+        )
+        job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_text(self.path), options))
+        if world > 1 and job.wait(-1) == _abi.EXCHANGE:
+            text = job.text() if text is None else text
+            job.give([text] * world)
+        self._saving = job.finish().saving
+        self._pid = os.getpid()
+        return text or b""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        rank, world, text = plan.storage_data
+        if self._saving is None:
+            self._begin(rank, world, text)
+        results: list[WriteResult] = []
+        running: list[tuple[_jobs.Job, list[WriteItem]]] = []
+        try:
+            for items, shards in self._batches(plan.items, planner):
+                running.append((shards.append_to(self._saving), items))
+                if len(running) > 1:
+                    results += _written(*running.pop(0))
+            while running:
+                results += _written(*running.pop(0))
+        finally:
+            for job, _items in running:
+                job.free()
+        _jobs.Job(_abi.lib.dcpctl_complete(self._saving)).finish()
+        if rank != 0:
+            self._drop()
+        done: Future[list[WriteResult]] = Future()
+        done.set_result(results)
+        return done
+
+    @staticmethod
+    def _batches(items: list[WriteItem], planner: SavePlanner) -> Iterator[tuple[list[WriteItem], _Shards]]:
+        batch, shards = [], _Shards()
+        for item in items:
+            batch.append(item)
+            shards.add(item.index.fqn, planner.resolve_data(item))
+            if shards.bytes >= _AHEAD:
+                yield batch, shards
+                batch, shards = [], _Shards()
+        if batch:
+            yield batch, shards
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        # Without a StorageMeta, which torch 2.3 does not know, and every other makes where there is none.
+        metadata = dataclasses.replace(
+            metadata, storage_data={r.index: r.storage_data for of_rank in results for r in of_rank}, storage_meta=None,
+            **({"version": CURRENT_DCP_VERSION} if CURRENT_DCP_VERSION else {}),
+        )
+        data = io.BytesIO()
+        _Pickler(data).dump(metadata)
+        _jobs.Job(_abi.lib.dcpctl_finish(self._saving, data.getvalue(), data.tell())).finish()
+        self._drop()
+
+
+class _Pickler(pickle.Pickler):
+    """Metadata that older releases read as well: torch 2.15 has added strides to TensorProperties, which those refuse, and which no load uses."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is not TensorProperties:
+            return NotImplemented
+        reduced: Any = value.__reduce_ex__(2)
+        return *reduced[:2], reduced[2][:5], *reduced[3:]
+
+
+def _written(job: _jobs.Job, items: list[WriteItem]) -> list[WriteResult]:
+    places = job.finish().places
+    return [WriteResult(index=item.index, size_in_bytes=length, storage_data=_StorageInfo(file, offset, length)) for item, (file, offset, length) in zip(items, places)]
+
+
+class _Shards:
+    """What is appended by one job: an array of dcpctl_shard, and what it refers to."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._rows: list[tuple[bytes, torch.Tensor | memoryview]] = []
+
+    def add(self, key: str, data: torch.Tensor | io.BytesIO) -> None:
+        value: torch.Tensor | memoryview = data.getbuffer() if isinstance(data, io.BytesIO) else _plain(data)
+        self._rows.append((_abi.encode(key or "(no name)"), value))  # for messages
+        self.bytes += value.nbytes
+
+    def append_to(self, saving: int | None) -> _jobs.Job:
+        shards = (_abi.Shard * len(self._rows))()
+        held: list[object] = [self._rows]
+        for shard, (key, value) in zip(shards, self._rows):
+            shard.size = ctypes.sizeof(_abi.Shard)
+            shard.key = _abi.held_text(key, held)
+            if isinstance(value, torch.Tensor):
+                item = value.element_size()
+                shard.dtype = str(value.dtype)[6:].encode()
+                shard.rank = value.dim()
+                shard.sizes = shard.shape = _abi.held_integers(value.shape, held)
+                shard.strides = None if value.is_contiguous() else _abi.held_integers([s * item for s in value.stride()], held)
+                shard.data = value.data_ptr()
+            else:
+                shard.data = _abi.held_buffer(value, held)
+                shard.bytes = value.nbytes
+        return _jobs.Job(_abi.lib.dcpctl_append(saving, shards, len(shards)), held)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor | memoryview:
+    """A tensor of the CPU that the library can write; of any other kind, a file of torch.save with it."""
+    tensor = tensor.detach().cpu()
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and not tensor.is_quantized and str(tensor.dtype)[6:] in _memory.DTYPES:
+        return tensor.resolve_conj().resolve_neg()
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    return file.getbuffer()
+
+
+# ---- in one line each
+
+def load(
+    state_dict: dict[str, Any], path: str | os.PathLike[str], *, planner: LoadPlanner | None = None, process_group: dist.ProcessGroup | None = None,
+    no_dist: bool = False, **options: Any,
+) -> None:
+    """dcp.load with a Reader, which gets the other options. A failure is raised as the dcpctl.Error of the first rank that has one."""
+    from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
+
+    with _one_error():
+        dcp_load(state_dict, storage_reader=Reader(path, **options), planner=planner, process_group=process_group, no_dist=no_dist)
+
+
+def save(
+    state_dict: dict[str, Any], path: str | os.PathLike[str], *, planner: SavePlanner | None = None, process_group: dist.ProcessGroup | None = None,
+    no_dist: bool = False, **options: Any,
+) -> None:
+    """dcp.save with a Writer, which gets the other options. A failure leaves nothing behind, and is raised as load() raises it."""
+    from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
+
+    writer = Writer(path, **options)
+    try:
+        with _one_error():
+            dcp_save(state_dict, storage_writer=writer, planner=planner, process_group=process_group, no_dist=no_dist)
+    finally:
+        writer._drop()
+
+
+_stager: Any = None  # what torch copies a state dict into: its memory is used again by the next save
+_in_flight: Any = None
+
+
+def async_save(
+    state_dict: dict[str, Any], path: str | os.PathLike[str], *, refuse_second: bool = False, planner: SavePlanner | None = None,
+    process_group: dist.ProcessGroup | None = None, **options: Any,
+) -> Any:
+    """dcp.async_save with a Writer, which gets the other options, and with a stager that is kept between calls. Returns torch's future.
+
+    A save that is still under way is waited for, since its copy is in the memory that is used again; or refused, with `refuse_second`.
+    """
+    global _in_flight, _stager
+    from torch.distributed.checkpoint.state_dict_saver import async_save as dcp_async_save
+
+    if _in_flight is not None and not _in_flight.done():
+        if refuse_second:
+            raise _errors.usage("save_in_flight", "another save is still under way", path=os.fspath(path))
+        _in_flight.exception()
+    named: dict[str, Any] = {}
+    if _stager is None:
+        try:
+            from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+        except ImportError:  # torch before 2.9 has none to keep
+            pass
+        else:
+            has_cuda = torch.cuda.is_available()
+            _stager = DefaultStager(StagingOptions(has_cuda, False, False, has_cuda))
+    if _stager is not None:
+        named["async_stager"] = _stager
+    made = dcp_async_save(state_dict, storage_writer=Writer(path, **options), planner=planner, process_group=process_group, **named)
+    _in_flight = getattr(made, "upload_completion", made)
+    return made
+
+
+@contextlib.contextmanager
+def _one_error() -> Iterator[None]:
+    """What torch has gathered of all ranks becomes the first dcpctl.Error in it, with its rank."""
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    try:
+        yield
+    except CheckpointException as gathered:
+        for rank, (error, _trace) in sorted(gathered.failures.items()):
+            if isinstance(error, _errors.Error):
+                error.rank = rank if error.rank is None else error.rank
+                raise error from gathered
+        raise
