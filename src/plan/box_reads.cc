@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "kernels/kernels.h"
 
 namespace dcp {
 namespace {
@@ -198,7 +199,11 @@ class BoxPlanner {
 
   // --- pieces of at most a unit: of the slowest dims one index each, then a range of one dim, then all of the others
   void cut(uint32_t index, const Tensor& t, uint32_t chunk, const Box& box) {
-    const ItemInfo& info = source_.resolved.items[catalog_.item_of(t, chunk)];
+    const ItemId item = catalog_.item_of(t, chunk);
+    const ItemInfo& info = source_.resolved.items[item];
+    if (!convertible(info.dtype, t.dtype))
+      fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), std::string(facts_of(info.dtype).name),
+           std::string(facts_of(t.dtype).name));
     const uint64_t element = std::max(bytes_of(t.dtype), bytes_of(info.dtype));
     std::vector<size_t> dims(box.sizes.size());
     if (source_.resolved.views.any()) std::iota(dims.begin(), dims.end(), size_t{0});
