@@ -171,17 +171,26 @@ std::shared_ptr<const Resolved> CheckpointReader::known(const std::vector<Part>&
   }
   const std::shared_ptr<const Resolved> before = known_;
   std::set<TensorId> unknown;
+  Selection fresh;
   std::vector<bool> files(catalog.files.size());
   for (const Part& p : parts) {
     const Tensor& t = tensor_of(p);
     const auto id = static_cast<TensorId>(&t - catalog.tensors.data());
-    if (!whole_[id]) dcp::check_whole(catalog, t);
+    if (!whole_[id]) fresh.entries.push_back(entries()[p.entry]);
     whole_[id] = true;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const ItemId item = catalog.item_of(t, c);
       if (before->items[item].resolved || catalog.items[item].file == kNone || !is_needed(p, t, c)) continue;
       unknown.insert(id);
       files[catalog.items[item].file] = true;
+    }
+  }
+  if (!fresh.entries.empty()) {
+    try {
+      check_selected(*opened.found, fresh, {.blobs = false});
+    } catch (...) {
+      whole_.assign(catalog.tensors.size(), false);
+      throw;
     }
   }
   lock.unlock();
