@@ -4,11 +4,14 @@
 // C++20. In CMake: find_package(dcpctl) and target_link_libraries(PROGRAM PRIVATE dcpctl::dcpctl). Paths and keys are bytes, as the system and
 // the checkpoint have them; as a rule they are UTF-8.
 //
+// For C, and for languages that call C, there is dcpctl/c.h.
+//
 // Functions may be called on several threads at the same time, unless they say otherwise. No function ends the process; a failure is thrown
 // as an Error.
 #pragma once
 
 #include "dcpctl/checkpoint.h"  // IWYU pragma: export
+#include "dcpctl/control.h"     // IWYU pragma: export
 #include "dcpctl/error.h"       // IWYU pragma: export
 #include "dcpctl/rewrite.h"     // IWYU pragma: export
 #include "dcpctl/save.h"        // IWYU pragma: export

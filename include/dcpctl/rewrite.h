@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dcpctl/control.h"
 #include "dcpctl/error.h"
 #include "dcpctl/export.h"
 
@@ -19,6 +20,7 @@ struct RewriteOptions {
   bool sync = true;                         // wait until the output is on disk
   uint64_t max_memory = uint64_t{1} << 30;  // bytes, on top of what the process holds
   unsigned threads = 0;                     // 0: the number of cores, clamped to 4..16
+  Control* control = nullptr;
 };
 
 struct RewriteReport {

@@ -14,8 +14,10 @@
 #include <memory_resource>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "dcpctl/control.h"
 #include "dcpctl/export.h"
 
 namespace dcpctl {
@@ -47,11 +49,21 @@ struct Group {
   std::function<std::vector<std::string>(const std::string& mine)> all_gather = {};
 };
 
+// An object: a file of torch.save with it.
+struct Object {
+  std::string key = {};
+  std::vector<std::string> path = {};  // as above
+  const void* data = nullptr;
+  uint64_t bytes = 0;
+};
+
 struct SaveOptions {
   Group group = {};
-  bool replace = false;  // replace an existing checkpoint once the new one is complete; otherwise output_exists
-  bool sync = true;      // wait until the checkpoint is on disk
-  unsigned threads = 0;  // for writing; 0: the number of cores, clamped to 4..16
+  bool replace = false;                  // replace an existing checkpoint once the new one is complete; otherwise output_exists
+  bool sync = true;                      // wait until the checkpoint is on disk
+  unsigned threads = 0;                  // for writing; 0: the number of cores, clamped to 4..16
+  std::span<const Object> objects = {};  // beside the tensors; each is written by the first rank that has its key
+  Control* control = nullptr;
 };
 
 struct SaveReport {
@@ -64,6 +76,34 @@ struct SaveReport {
 // shards that are not boxes of a tensor, do not cover it exactly once, or contradict each other. Saves to different paths may run at the
 // same time, each on its own thread.
 DCPCTL_API SaveReport save(const std::string& path, std::span<const Shard> shards, const SaveOptions& options = {});
+
+// A save whose plan and metadata are the caller's. Rank 0 makes a hidden folder, and each rank appends items to its file; once all ranks are
+// complete, rank 0 writes `.metadata` and gives the folder its name. Destroying it before drops the folder.
+class DCPCTL_API Saving {
+ public:
+  // Of the options, objects do not count. Ranks exchange texts once. Throws what save() throws.
+  explicit Saving(const std::string& path, const SaveOptions& options = {});
+  Saving(Saving&&) noexcept;  // the moved-from one may only be assigned to or destroyed
+  Saving& operator=(Saving&&) noexcept;
+  ~Saving();
+
+  // An item of a rank's file: what the metadata says of it.
+  struct Place {
+    std::string file = {};  // in the folder
+    uint64_t offset = 0, length = 0;
+  };
+  // Append an item for each; several threads may do so at once. Of a shard, `shape` need not be given, and `offsets` and `path` do not count.
+  std::vector<Place> append(std::span<const Shard> shards, Control* control = nullptr);
+  std::vector<Place> append(std::span<const Object> objects, Control* control = nullptr);
+  void complete();                         // this rank's file: it gets on disk, and nothing can be appended any more
+  void finish(std::string_view metadata);  // on rank 0
+
+  struct State;
+  State& state() { return *state_; }  // for the library
+
+ private:
+  std::unique_ptr<State> state_;
+};
 
 struct StagingOptions {
   // Allocates the buffer, for example in pinned memory. Must outlive the Staging.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dcpctl/control.h"
 #include "dcpctl/error.h"
 #include "dcpctl/export.h"
 
@@ -17,6 +18,7 @@ struct VerifyOptions {
   std::string manifest = {};                // where to write a manifest, in a new file and of a sound checkpoint only; "": nowhere
   uint64_t max_memory = uint64_t{1} << 30;  // bytes, on top of what the process holds
   unsigned threads = 0;                     // 0: the number of cores, clamped to 4..16
+  Control* control = nullptr;
 };
 
 struct VerifyReport {

@@ -1,7 +1,5 @@
 #include "api/convert.h"
 
-#include "select/dtypes.h"
-
 namespace dcpctl {
 
 Error::Error(Problem problem) : problem_(std::move(problem)) {}
@@ -53,6 +51,19 @@ std::vector<Problem> to_public(const std::vector<dcp::Problem>& problems) {
 dcp::SourceRequest source_of(const std::string& path, const std::string& step) { return {.path = path, .step = step}; }
 
 uint64_t cap_of(uint64_t extra_memory) { return dcp::peak_rss_bytes() + extra_memory; }
+
+dcp::RenameRule rename_of(const std::string& text) {
+  const size_t arrow = text.find("=>");
+  if (arrow == std::string::npos || arrow == 0) dcp::fail(dcp::ProblemId::usage, {}, "rename '" + text + "'", "REGEX=>REPLACEMENT");
+  return {text.substr(0, arrow), text.substr(arrow + 2)};
+}
+
+dcp::DtypeRule dtype_rule_of(const std::string& text) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0) dcp::fail(dcp::ProblemId::usage, {}, "dtype rule '" + text + "'", "GLOB=DTYPE or GLOB=keep");
+  const std::string dtype = text.substr(at + 1);
+  return {text.substr(0, at), dtype == "keep" ? std::nullopt : std::optional(cast_target(dtype))};
+}
 
 dcp::DType cast_target(const std::string& name) {
   const auto dtype = dcp::dtype_named(name);

@@ -4,22 +4,31 @@
 #include <string>
 #include <vector>
 
+#include "api/control.h"
 #include "app/requests.h"
 #include "app/world.h"
 #include "base/io.h"
 #include "base/stores.h"
 #include "dcpctl/error.h"
 #include "format/dtype.h"
+#include "select/select.h"
 
 namespace dcpctl {
 
-// The outside world of a call: no stop signal, no listener.
+// The outside world of a call: its Control, if it has one, is the stop signal and the listener.
 struct Outside {
+  explicit Outside(Control* control = nullptr) : world(world_of(control)) {}
+  // The same world for another call.
+  dcp::World world_of(Control* control) {
+    if (control == nullptr) return {stores, *io, never, nobody};
+    return {stores, *io, control->state().stop, control->state()};
+  }
+
   std::unique_ptr<dcp::Io> io = dcp::make_posix_io();
-  dcp::StopFlag stop{0};
+  dcp::StopFlag never{0};
   dcp::Events nobody;
   dcp::Stores stores{*io};
-  dcp::World world{stores, *io, stop, nobody};
+  dcp::World world;
 };
 
 Problem to_public(const dcp::Problem& problem);
@@ -30,6 +39,8 @@ template <class Body>
 auto guarded(const Body& body) {
   try {
     return body();
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw Error(to_public(dcp::problem_of(error)));
   }
@@ -38,6 +49,9 @@ auto guarded(const Body& body) {
 dcp::SourceRequest source_of(const std::string& path, const std::string& step);
 // Turns a limit on top of what the process holds into the total that use cases count.
 uint64_t cap_of(uint64_t extra_memory);
+// "REGEX=>REPLACEMENT", "GLOB=DTYPE". Throw usage.
+dcp::RenameRule rename_of(const std::string& text);
+dcp::DtypeRule dtype_rule_of(const std::string& text);
 // The requested dtype. Throws usage.
 dcp::DType cast_target(const std::string& name);
 

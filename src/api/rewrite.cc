@@ -7,7 +7,7 @@ namespace dcpctl {
 namespace {
 
 RewriteReport rewrite(const std::string& from, dcp::OutputRequest output, const RewriteOptions& options) {
-  Outside outside;
+  Outside outside(options.control);
   dcp::check_on_disk(outside.stores, output.path);
   dcp::WriteRequest request{
       .read = {.source = source_of(from, options.step), .ranks = {}, .max_memory = cap_of(options.max_memory), .threads = options.threads},

@@ -27,12 +27,20 @@ std::vector<dcp::MemoryShard> shards_of(std::span<const Shard> shards) {
   return out;
 }
 
+std::vector<dcp::MemoryObject> objects_of(std::span<const Object> objects) {
+  std::vector<dcp::MemoryObject> out;
+  for (const Object& o : objects) out.push_back({.key = o.key, .path = o.path, .bytes = {static_cast<const std::byte*>(o.data), o.bytes}});
+  return out;
+}
+
 // `failure`: why there is nothing to write; reported to the other ranks.
 SaveReport write(const std::string& path, std::span<const dcp::MemoryShard> shards, const SaveOptions& options,
                  const std::optional<dcp::Problem>& failure) {
-  Outside outside;
+  Outside outside(options.control);
+  const std::vector<dcp::MemoryObject> objects = objects_of(options.objects);
   const dcp::SaveResult done = dcp::save({.path = path,
                                           .shards = shards,
+                                          .objects = objects,
                                           .failure = failure,
                                           .rank = options.group.rank,
                                           .world_size = options.group.size,
@@ -132,9 +140,21 @@ std::future<SaveReport> async_save(const std::string& path, std::span<const Shar
     } catch (const std::exception& error) {  // the other ranks wait for this one's save
       failure = dcp::problem_of(error);
     }
+    // Objects are small, so they are copied as they are.
+    struct Kept {
+      std::vector<std::string> bytes;
+      std::vector<Object> objects;
+    };
+    auto kept = std::make_shared<Kept>();
+    for (const Object& o : options.objects) kept->bytes.emplace_back(static_cast<const char*>(o.data), o.bytes);
+    for (size_t n = 0; n < options.objects.size(); ++n) {
+      kept->objects.push_back(options.objects[n]);
+      kept->objects.back().data = kept->bytes[n].data();
+    }
     auto promise = std::make_shared<std::promise<SaveReport>>();
     std::future<SaveReport> future = promise->get_future();
-    state.queue->run([promise, path, staged = std::move(staged), options, failure = std::move(failure)] {
+    state.queue->run([promise, path, staged = std::move(staged), kept, options = options, failure = std::move(failure)]() mutable {
+      options.objects = kept->objects;
       try {
         promise->set_value(guarded([&] { return write(path, staged, options, failure); }));
       } catch (...) {
@@ -143,6 +163,69 @@ std::future<SaveReport> async_save(const std::string& path, std::span<const Shar
     });
     return future;
   });
+}
+
+// --- in steps
+
+struct [[gnu::visibility("hidden")]] Saving::State {
+  State(const std::string& path, const SaveOptions& options)
+      : outside(options.control),
+        save({.path = path,
+              .shards = {},
+              .failure = {},
+              .rank = options.group.rank,
+              .world_size = options.group.size,
+              .all_gather = options.group.all_gather,
+              .replace = options.replace ? dcp::Replace::kYes : dcp::Replace::kNo,
+              .sync = options.sync,
+              .threads = options.threads},
+             outside.world) {}
+
+  std::vector<Place> append(const std::vector<dcp::StepSave::Item>& items, Control* control) {
+    dcp::World world = outside.world_of(control);
+    std::vector<Place> places;
+    for (const dcp::StepSave::Place& p : save.append(items, world)) places.push_back({save.file_name(), p.offset, p.length});
+    return places;
+  }
+
+  Outside outside;
+  dcp::StepSave save;
+};
+
+Saving::Saving(const std::string& path, const SaveOptions& options)
+    : state_(guarded([&] { return std::make_unique<State>(path, options); })) {}
+Saving::Saving(Saving&&) noexcept = default;
+Saving& Saving::operator=(Saving&&) noexcept = default;
+Saving::~Saving() = default;
+
+std::vector<Saving::Place> Saving::append(std::span<const Shard> shards, Control* control) {
+  return guarded([&] {
+    std::vector<dcp::MemoryShard> given;
+    for (const Shard& s : shards) {
+      given.push_back(shard_of(s));
+      if (!s.sizes.empty()) given.back().shape = s.sizes;  // its item knows of the box alone
+      given.back().offsets.clear();
+    }
+    std::vector<dcp::StepSave::Item> items;
+    for (const dcp::MemoryShard& s : given) items.push_back({.shard = &s, .object = {}});
+    return state_->append(items, control);
+  });
+}
+
+std::vector<Saving::Place> Saving::append(std::span<const Object> objects, Control* control) {
+  return guarded([&] {
+    std::vector<dcp::StepSave::Item> items;
+    for (const dcp::MemoryObject& o : objects_of(objects)) items.push_back({.shard = nullptr, .object = o.bytes});
+    return state_->append(items, control);
+  });
+}
+
+void Saving::complete() {
+  guarded([&] { state_->save.complete(); });
+}
+
+void Saving::finish(std::string_view metadata) {
+  guarded([&] { state_->save.finish(metadata); });
 }
 
 }  // namespace dcpctl

@@ -7,7 +7,7 @@ namespace dcpctl {
 
 VerifyReport verify(const std::string& path, const VerifyOptions& options) {
   return guarded([&] {
-    Outside outside;
+    Outside outside(options.control);
     dcp::VerifyResult found;
     dcp::verify({.read = {.source = source_of(path, options.step),
                           .ranks = {},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -27,6 +28,20 @@ struct SavedBox {
   std::vector<int64_t> shape, offsets, sizes;
 };
 DCP_MEMBERS(SavedBox, key, path, dtype, requires_grad, shape, offsets, sizes);
+
+// And of an object.
+struct SavedObject {
+  std::string key;
+  std::vector<std::string> path;
+  uint64_t bytes = 0;
+};
+DCP_MEMBERS(SavedObject, key, path, bytes);
+
+struct Saved {
+  std::vector<SavedBox> boxes;
+  std::vector<SavedObject> objects;
+};
+DCP_MEMBERS(Saved, boxes, objects);
 
 template <class T>
 std::string as_wire(const T& value) {
@@ -122,33 +137,51 @@ void check_tiles(const std::vector<Given>& boxes) {
     refuse(first, "boxes with " + std::to_string(covered) + " of " + std::to_string(volume(shape)) + " elements", "all of the tensor");
 }
 
-// A dict that holds a tensor's key cannot hold another under the same.
-void check_tree(const std::vector<std::vector<Given>>& by_tensor) {
-  std::vector<const SavedBox*> tensors;
-  for (const std::vector<Given>& boxes : by_tensor) tensors.push_back(boxes.front().box);
-  std::ranges::sort(tensors, {}, &SavedBox::path);  // what is below a path follows it
-  for (size_t n = 1; n < tensors.size(); ++n) {
-    const SavedBox &above = *tensors[n - 1], &below = *tensors[n];
-    if (std::ranges::mismatch(above.path, below.path).in1 == above.path.end())
-      refuse(below, "a path below that of the tensor '" + above.key + "'", "one beside it");
+// A dict that holds a key cannot hold another under the same.
+void check_tree(const std::vector<std::vector<Given>>& by_tensor, const std::vector<FolderObject>& objects) {
+  struct Named {
+    const std::string* key;
+    const std::vector<std::string>* path;
+    const char* what;
+  };
+  std::vector<Named> all;
+  for (const std::vector<Given>& boxes : by_tensor) all.push_back({&boxes.front().box->key, &boxes.front().box->path, "tensor"});
+  for (const FolderObject& o : objects) all.push_back({&o.key, &o.path, "object"});
+  std::ranges::sort(all, {}, [](const Named& n) -> const auto& { return *n.path; });  // what is below a path follows it
+  for (size_t n = 1; n < all.size(); ++n) {
+    const Named &above = all[n - 1], &below = all[n];
+    if (std::ranges::mismatch(*above.path, *below.path).in1 == above.path->end())
+      fail(ProblemId::usage, {.tensor = *below.key}, std::string("a path below that of the ") + above.what + " '" + *above.key + "'",
+           "one beside it");
   }
 }
 
 // Which rank writes which box: a function of what all have, the same on every rank.
 class SaveLayout {
  public:
-  explicit SaveLayout(const std::vector<std::vector<SavedBox>>& ranks) : load_(ranks.size()) {
-    for (uint32_t r = 0; r < ranks.size(); ++r)
-      for (size_t n = 0; n < ranks[r].size(); ++n) add({&ranks[r][n], r, n});
-    check_tree(by_tensor_);
+  explicit SaveLayout(const std::vector<Saved>& ranks) : load_(ranks.size()) {
+    for (uint32_t r = 0; r < ranks.size(); ++r) {
+      for (size_t n = 0; n < ranks[r].boxes.size(); ++n) add({&ranks[r].boxes[n], r, n});
+      for (size_t n = 0; n < ranks[r].objects.size(); ++n) add(ranks[r].objects[n], r, n);
+    }
+    check_tree(by_tensor_, objects);
     for (std::vector<Given>& boxes : by_tensor_) place(boxes);
   }
 
   std::vector<FolderTensor> tensors;
   std::vector<FolderChunk> chunks;
   std::vector<size_t> numbers;  // by chunk: of its shard on its rank
+  std::vector<FolderObject> objects;
+  std::vector<size_t> object_numbers;  // by object: the same
 
  private:
+  void add(const SavedObject& object, uint32_t rank, size_t number) {
+    if (!object_keys_.insert(object.key).second) return;
+    objects.push_back({.key = object.key, .path = object.path, .rank = rank, .bytes = object.bytes});
+    object_numbers.push_back(number);
+    load_[rank] += object.bytes;
+  }
+
   void add(const Given& given) {
     const SavedBox& box = *given.box;
     const auto [known, is_new] = number_of_.try_emplace(box.key, by_tensor_.size());
@@ -189,6 +222,7 @@ class SaveLayout {
 
   std::vector<uint64_t> load_;  // bytes, by rank
   std::map<std::string_view, size_t> number_of_;
+  std::set<std::string_view> object_keys_;
   std::vector<std::vector<Given>> by_tensor_;
 };
 
@@ -220,6 +254,32 @@ class OwnFile final : public Sink {
   SharedFiles file_;
 };
 
+std::vector<SavedObject> objects_of(std::span<const MemoryObject> objects) {
+  std::vector<SavedObject> out;
+  for (const MemoryObject& o : objects) {
+    out.push_back({.key = o.key, .path = o.path, .bytes = o.bytes.size()});
+    if (o.path.empty()) out.back().path = {o.key};
+  }
+  return out;
+}
+
+// Counts what is written.
+class CountedSink final : public Sink {
+ public:
+  CountedSink(Sink& to, Progress& progress) : to_(to), progress_(progress) {}
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override {
+    to_.write(file, offset, bytes);
+    progress_.bytes_written += bytes.size();
+  }
+  void finish() override {}
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  Sink& to_;
+  Progress& progress_;
+};
+
 void check_group(const SaveRequest& request) {
   if (request.rank >= request.world_size)
     fail(ProblemId::usage, {.path = request.path}, "rank " + std::to_string(request.rank) + " of " + std::to_string(request.world_size),
@@ -235,18 +295,18 @@ SaveResult save(const SaveRequest& request, World& world) {
   const uint64_t begin = world.io.now_ns();
   const Rounds round(request);
   std::vector<CheckedShard> shards;
-  std::vector<std::vector<SavedBox>> ranks;
+  std::vector<Saved> ranks;
   const std::vector<std::string> all = round([&] {
     if (request.failure) throw Error(*request.failure);
     for (const MemoryShard& s : request.shards) shards.push_back(checked(s));
     check_on_disk(world.store, request.path);
     if (request.rank == 0) check_output_free(world.io, request.path, true, request.replace);
-    return as_wire(boxes_of(shards));
+    return as_wire(Saved{boxes_of(shards), objects_of(request.objects)});
   });
-  for (const std::string& boxes : all) ranks.push_back(from_wire<std::vector<SavedBox>>(boxes));
+  for (const std::string& saved : all) ranks.push_back(from_wire<Saved>(saved));
   SaveLayout layout(ranks);
   if (layout.tensors.empty()) fail(ProblemId::usage, {.path = request.path}, "no tensors", "one or more");
-  const DcpFolder folder(std::move(layout.tensors), std::move(layout.chunks), request.world_size);
+  const DcpFolder folder(std::move(layout.tensors), std::move(layout.chunks), request.world_size, layout.objects);
   const DcpFolder::Payload payload = [&](size_t chunk, const DcpFolder::Emit& emit) {
     each_block(shards[layout.numbers[chunk]], 4 * kMiB, emit);
   };
@@ -262,8 +322,12 @@ SaveResult save(const SaveRequest& request, World& world) {
     std::optional<OwnFile> own;
     if (!output)
       own.emplace(world.io, from_wire<std::vector<std::string>>(made.front()), request.rank, files[request.rank].bytes, request.sync);
-    Sink& sink = output ? static_cast<Sink&>(*output) : *own;
+    Progress progress;
+    const auto display = world.events.show(progress, progress.bytes_written, files[request.rank].bytes);
+    CountedSink sink(output ? static_cast<Sink&>(*output) : *own, progress);
     folder.write_items(request.rank, sink, wanted_workers(request.threads, request.world_size > 1), world.stop, payload);
+    for (size_t o = 0; o < layout.objects.size(); ++o)
+      if (layout.objects[o].rank == request.rank) folder.write_object(o, sink, request.objects[layout.object_numbers[o]].bytes);
     if (own) own->finish();
     return std::string();
   });
@@ -275,6 +339,81 @@ SaveResult save(const SaveRequest& request, World& world) {
     return std::string();
   });
   return {.tensor_bytes = folder.tensor_bytes(), .file_bytes = folder.file_bytes(), .nanoseconds = world.io.now_ns() - begin};
+}
+
+// --- in steps
+
+struct StepSave::Files {
+  std::optional<FileSet> all;  // on rank 0
+  std::optional<OwnFile> own;  // elsewhere
+  Sink& sink() { return all ? static_cast<Sink&>(*all) : *own; }
+};
+
+StepSave::StepSave(const SaveRequest& request, World& world)
+    : rank_(request.rank),
+      world_size_(request.world_size),
+      threads_(wanted_workers(request.threads, request.world_size > 1)),
+      path_(request.path),
+      name_("__" + std::to_string(request.rank) + "_0.distcp"),
+      files_(std::make_unique<Files>()) {
+  check_group(request);
+  const std::vector<std::string> made = Rounds(request)([&] {
+    check_on_disk(world.store, path_);
+    if (rank_ != 0) return std::string();
+    check_output_free(world.io, path_, true, request.replace);
+    std::vector<FileSpec> files;
+    for (uint32_t r = 0; r < world_size_; ++r) files.push_back({"__" + std::to_string(r) + "_0.distcp", FileSpec::kGrows});
+    files.push_back({".metadata", FileSpec::kGrows});
+    files_->all.emplace(world.io, path_, files, FileSetOptions{.folder = true, .replace = request.replace, .sync = request.sync});
+    return as_wire(files_->all->shared());
+  });
+  if (rank_ != 0) files_->own.emplace(world.io, from_wire<std::vector<std::string>>(made.front()), rank_, 0, request.sync);
+}
+
+StepSave::~StepSave() = default;
+
+std::vector<StepSave::Place> StepSave::append(std::span<const Item> items, World& world) {
+  if (is_complete_) fail(ProblemId::usage, {.path = path_}, "an item for a file that is complete", "one before");
+  std::vector<CheckedShard> shards(items.size());
+  std::vector<Place> places(items.size());
+  uint64_t bytes = 0;
+  for (size_t n = 0; n < items.size(); ++n) {
+    if (items[n].shard != nullptr) shards[n] = checked(*items[n].shard);
+    places[n] = {.offset = bytes,
+                 .length = items[n].shard != nullptr ? tensor_item_bytes(shards[n].dtype, shards[n].shard.sizes) : items[n].object.size()};
+    bytes += places[n].length;
+  }
+  const uint64_t at = end_.fetch_add(bytes);
+  Progress progress;
+  const auto display = world.events.show(progress, progress.bytes_written, bytes);
+  CountedSink sink(files_->sink(), progress);
+  const uint32_t file = files_->all ? rank_ : 0;
+  try {
+    parallel_for(threads_, items.size(), world.stop, [&](unsigned, uint64_t n) {
+      places[n].offset += at;
+      if (items[n].shard == nullptr) return sink.write(file, places[n].offset, items[n].object);
+      write_tensor_item({.sink = sink, .file = file, .offset = places[n].offset, .name = path_ + "/" + name_}, shards[n].dtype,
+                        shards[n].shard.sizes, [&](const std::function<void(Bytes)>& emit) { each_block(shards[n], 4 * kMiB, emit); });
+    });
+  } catch (...) {
+    has_failed_ = true;
+    throw;
+  }
+  return places;
+}
+
+void StepSave::complete() {
+  if (has_failed_) fail(ProblemId::usage, {.path = path_}, "a file to which an item could not be appended", "one that is whole");
+  if (is_complete_.exchange(true)) return;
+  if (files_->own) files_->own->finish();
+}
+
+void StepSave::finish(std::string_view metadata) {
+  if (!files_->all) fail(ProblemId::usage, {.path = path_}, "rank " + std::to_string(rank_), "rank 0, which gives the folder its name");
+  complete();
+  files_->all->write(world_size_, 0, as_bytes(metadata));
+  files_->all->finish();
+  files_->all->commit();
 }
 
 SyntheticReport make_synthetic(World& world, const std::string& path, const SyntheticSpec& spec, unsigned threads, Replace replace) {

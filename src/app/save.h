@@ -5,7 +5,9 @@
 // lowest such rank is thrown on all.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,10 +19,18 @@
 
 namespace dcp {
 
+// An object in memory, as a file of torch.save.
+struct MemoryObject {
+  std::string key;
+  std::vector<std::string> path = {};  // in the state dict; empty: the key alone
+  Bytes bytes;
+};
+
 struct SaveRequest {
   std::string path;
   std::span<const MemoryShard> shards;
-  std::optional<Problem> failure;  // nothing can be saved on this rank; reported to all ranks
+  std::span<const MemoryObject> objects{};  // each is written by the first rank that has its key
+  std::optional<Problem> failure;           // nothing can be saved on this rank; reported to all ranks
   uint32_t rank = 0, world_size = 1;
   std::function<std::vector<std::string>(const std::string&)> all_gather;
   Replace replace = Replace::kNo;
@@ -35,6 +45,38 @@ struct SaveResult {
 
 // Throws usage for shards that are not valid boxes of their tensor or do not cover it exactly once, rank_lost, and what FileSet throws.
 SaveResult save(const SaveRequest& request, World& world);
+
+// A save whose plan and metadata are the caller's: items are appended to a file of each rank, in a folder that is hidden until it is complete.
+class StepSave {
+ public:
+  // Rank 0 makes the folder; of the request, shards and objects do not count. Throws what save() throws. Io is used for as long as it lives.
+  StepSave(const SaveRequest& request, World& world);
+  ~StepSave();  // drops what is not finished
+
+  struct Item {
+    const MemoryShard* shard = nullptr;  // nullptr: an object
+    Bytes object;
+  };
+  struct Place {
+    uint64_t offset = 0, length = 0;
+  };
+  // Writes an item for each to the file of this rank. Several threads may call it. Throws usage for a shard that is none, or after complete().
+  std::vector<Place> append(std::span<const Item> items, World& world);
+  const std::string& file_name() const { return name_; }  // in the folder
+  // The file of this rank gets on disk. Throws usage if an append has failed.
+  void complete();
+  // On rank 0, once all ranks are complete: writes the metadata, and gives the folder its name.
+  void finish(std::string_view metadata);
+
+ private:
+  struct Files;
+  const uint32_t rank_, world_size_;
+  const unsigned threads_;
+  const std::string path_, name_;
+  std::unique_ptr<Files> files_;
+  std::atomic<uint64_t> end_{0};
+  std::atomic<bool> is_complete_{false}, has_failed_{false};
+};
 
 // A made-up sharded checkpoint in the new folder `path`, for measuring; `threads` 0: the default. Throws output_exists, and what writing throws.
 SyntheticReport make_synthetic(World& world, const std::string& path, const SyntheticSpec& spec, unsigned threads, Replace replace);

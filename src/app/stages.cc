@@ -12,6 +12,7 @@
 #include "catalog/torch_files.h"
 #include "inputs/run.h"
 #include "items/duplicates.h"
+#include "items/item_source.h"
 #include "maps/apply_map.h"
 #include "maps/run_state.h"
 #include "plan/layout.h"
@@ -196,7 +197,8 @@ Resolved resolve(const Opened& opened, const ResolveRequest& wanted, World& worl
                                .limits = source.limits(),
                                .memory_bytes = memory_left(opened.memory_cap),
                                .memory_cap = opened.memory_cap,
-                               .only_files = wanted.part ? &files : nullptr};
+                               .small_item = wanted.data_follows ? 4 * kKiB : SliceSource::kSmallItem,
+                               .only_files = wanted.part ? &files : wanted.only_files};
   const auto& [tensors, blobs] = wanted.parts;
   if (world.ranks) return world.ranks->group.resolve(*opened.files, tensors, blobs, options, world.stop);
   return resolve(*opened.files, tensors, blobs, options, world.stop);

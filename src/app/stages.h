@@ -93,7 +93,9 @@ struct ResolveRequest {
   Parts parts;
   Faults faults = Faults::kThrow;  // kCollect: they become findings
   BlobUse use = BlobUse::kPickles;
-  const TensorSlice* part = nullptr;  // files that hold none of it are not opened
+  const TensorSlice* part = nullptr;              // files that hold none of it are not opened
+  const std::vector<bool>* only_files = nullptr;  // nor are others than these
+  bool data_follows = false;                      // the data is read soon: small items are not read for their headers as a whole
 };
 Resolved resolve(const Opened& opened, const ResolveRequest& wanted, World& world);
 // Compares, at the leading rank, all copies of items that several ranks wrote. kThrow throws if they differ, kCollect returns findings.

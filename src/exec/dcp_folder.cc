@@ -10,25 +10,26 @@
 
 namespace dcp {
 
-DcpFolder::DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks)
-    : tensors_(std::move(tensors)), chunks_(std::move(chunks)), rank_bytes_(ranks, 0) {
+uint64_t tensor_item_bytes(DType dtype, std::span<const int64_t> sizes) {
+  return tensor_item_layout(tensor_item_pickle(dtype, sizes).size(), volume(sizes) * bytes_of(dtype)).total_bytes();
+}
+
+DcpFolder::DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks, std::vector<FolderObject> objects)
+    : tensors_(std::move(tensors)), chunks_(std::move(chunks)), objects_(std::move(objects)), rank_bytes_(ranks, 0) {
   for (uint32_t r = 0; r < ranks; ++r) names_.push_back("__" + std::to_string(r) + "_0.distcp");
   for (const FolderTensor& t : tensors_) tensor_bytes_ += volume(t.dims) * bytes_of(t.dtype);
   offsets_.reserve(chunks_.size());
   for (const FolderChunk& c : chunks_) {
     offsets_.push_back(rank_bytes_[c.rank]);
-    rank_bytes_[c.rank] += item_of(c).length;
+    rank_bytes_[c.rank] += item_bytes(c);
+  }
+  for (const FolderObject& o : objects_) {
+    object_offsets_.push_back(rank_bytes_[o.rank]);
+    rank_bytes_[o.rank] += o.bytes;
   }
   metadata_ = metadata();
   file_bytes_ = metadata_.size();
   for (const uint64_t bytes : rank_bytes_) file_bytes_ += bytes;
-}
-
-DcpFolder::Item DcpFolder::item_of(const FolderChunk& c) const {
-  const DType dtype = tensors_[c.tensor].dtype;
-  Item item{.pickle = tensor_item_pickle(dtype, c.sizes), .payload_bytes = volume(c.sizes) * bytes_of(dtype)};
-  item.length = tensor_item_layout(item.pickle.size(), item.payload_bytes).total_bytes();
-  return item;
 }
 
 std::string DcpFolder::metadata() const {
@@ -39,17 +40,20 @@ std::string DcpFolder::metadata() const {
     out.tensor(tensors_[t].key, facts_of(tensors_[t].dtype).name, tensors_[t].requires_grad, tensors_[t].dims);
     for (; c < chunks_.size() && chunks_[c].tensor == t; ++c) out.chunk(chunks_[c].offsets, chunks_[c].sizes);
   }
+  for (const FolderObject& o : objects_) out.blob(o.key);
   out.planner_data(true);
-  for (uint32_t t = 0; t < tensors_.size(); ++t) {
-    const std::string_view key = tensors_[t].key;
+  uint32_t number = 0;
+  const auto add_path = [&](std::string_view key, const std::vector<std::string>& names) {
     std::vector<MetadataContent::PathElement> path;
-    for (const std::string& name : tensors_[t].path) path.push_back({.name = name});
+    for (const std::string& name : names) path.push_back({.name = name});
     if (const size_t dot = key.find('.'); path.empty()) {
       path.push_back({.name = key.substr(0, dot)});
       if (dot != std::string_view::npos) path.push_back({.name = key.substr(dot + 1)});
     }
-    out.path(t, key, path);
-  }
+    out.path(number++, key, path);
+  };
+  for (const FolderTensor& t : tensors_) add_path(t.key, t.path);
+  for (const FolderObject& o : objects_) add_path(o.key, o.path);
   out.storage();
   uint64_t index = 0;
   for (c = 0; c < chunks_.size(); ++c) {
@@ -62,8 +66,17 @@ std::string DcpFolder::metadata() const {
               .file_number = chunk.rank,
               .file = names_[chunk.rank],
               .offset = offsets_[c],
-              .length = item_of(chunk).length});
+              .length = item_bytes(chunk)});
   }
+  for (size_t o = 0; o < objects_.size(); ++o)
+    out.item({.key_number = static_cast<uint32_t>(tensors_.size() + o),
+              .key = objects_[o].key,
+              .offsets = std::nullopt,
+              .index = std::nullopt,
+              .file_number = objects_[o].rank,
+              .file = names_[objects_[o].rank],
+              .offset = object_offsets_[o],
+              .length = objects_[o].bytes});
   out.finish();
   return text;
 }
@@ -94,26 +107,32 @@ void DcpFolder::write_items(uint32_t rank, Sink& sink, unsigned workers, const S
 void DcpFolder::write_metadata(Sink& sink) const { sink.write(narrow<uint32_t>(names_.size()), 0, as_bytes(metadata_)); }
 
 void DcpFolder::write_item(size_t chunk, Sink& sink, const Payload& payload) const {
-  const Item item = item_of(chunks_[chunk]);
-  const uint32_t file = chunks_[chunk].rank;
-  const TorchArchiveLayout layout = tensor_item_layout(item.pickle.size(), item.payload_bytes);
+  const FolderChunk& c = chunks_[chunk];
+  write_tensor_item({.sink = sink, .file = c.rank, .offset = offsets_[chunk], .name = names_[c.rank]}, tensors_[c.tensor].dtype, c.sizes,
+                    [&](const Emit& emit) { payload(chunk, emit); });
+}
+
+void write_tensor_item(const ItemTarget& to, DType dtype, std::span<const int64_t> sizes,
+                       const std::function<void(const std::function<void(Bytes)>& emit)>& payload) {
+  const std::string pickle = tensor_item_pickle(dtype, sizes);
+  const uint64_t payload_bytes = volume(sizes) * bytes_of(dtype);
+  const TorchArchiveLayout layout = tensor_item_layout(pickle.size(), payload_bytes);
   Crc32Sum sum;
   uint64_t done = 0;
-  payload(chunk, [&](Bytes bytes) {
-    if (bytes.size() > item.payload_bytes - done) fail(ProblemId::internal, {.path = names_[file]}, "more bytes than the tensor has");
-    sink.write(file, offsets_[chunk] + layout.payload(kItemData) + done, bytes);
+  payload([&](Bytes bytes) {
+    if (bytes.size() > payload_bytes - done) fail(ProblemId::internal, {.path = to.name}, "more bytes than the tensor has");
+    to.sink.write(to.file, to.offset + layout.payload(kItemData) + done, bytes);
     done += bytes.size();
-    sum.add(crc32_raw(bytes), bytes.size(), item.payload_bytes - done);
+    sum.add(crc32_raw(bytes), bytes.size(), payload_bytes - done);
   });
-  if (done != item.payload_bytes)
-    fail(ProblemId::internal, {.path = names_[file]}, std::to_string(done) + " bytes", std::to_string(item.payload_bytes));
-  const std::array<std::string_view, 4> texts{item.pickle, kByteorderLittle, "", kArchiveVersion};
+  if (done != payload_bytes) fail(ProblemId::internal, {.path = to.name}, std::to_string(done) + " bytes", std::to_string(payload_bytes));
+  const std::array<std::string_view, 4> texts{pickle, kByteorderLittle, "", kArchiveVersion};
   std::array<uint32_t, 4> crcs{};
   for (uint64_t r = 0; r < texts.size(); ++r) {
-    crcs[r] = r == kItemData ? sum.value(item.payload_bytes) : crc32(as_bytes(texts[r]));
-    if (r != kItemData) sink.write(file, offsets_[chunk] + layout.payload(r), as_bytes(texts[r]));
+    crcs[r] = r == kItemData ? sum.value(payload_bytes) : crc32(as_bytes(texts[r]));
+    if (r != kItemData) to.sink.write(to.file, to.offset + layout.payload(r), as_bytes(texts[r]));
   }
-  layout.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) { sink.write(file, offsets_[chunk] + offset, bytes); });
+  layout.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) { to.sink.write(to.file, to.offset + offset, bytes); });
 }
 
 }  // namespace dcp

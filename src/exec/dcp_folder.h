@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,26 @@ struct FolderChunk {
   std::vector<int64_t> offsets, sizes;
 };
 
+// An object, whose item is a file of torch.save.
+struct FolderObject {
+  std::string key;
+  std::vector<std::string> path = {};  // as above
+  uint32_t rank = 0;
+  uint64_t bytes = 0;
+};
+
+// Where an item goes.
+struct ItemTarget {
+  Sink& sink;
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  std::string name{};  // of the file, for messages
+};
+// A tensor's item: its bytes in all; and all of it, with the payload that `payload` passes on from front to back.
+uint64_t tensor_item_bytes(DType dtype, std::span<const int64_t> sizes);
+void write_tensor_item(const ItemTarget& to, DType dtype, std::span<const int64_t> sizes,
+                       const std::function<void(const std::function<void(Bytes)>& emit)>& payload);
+
 struct FolderOptions {
   Replace replace = Replace::kNo;
   bool sync = true;
@@ -38,7 +59,7 @@ struct FolderOptions {
 class DcpFolder {
  public:
   // Chunks are in the order of their tensors; the items of a file follow that order.
-  DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks);
+  DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks, std::vector<FolderObject> objects = {});
 
   uint64_t tensor_bytes() const { return tensor_bytes_; }
   uint64_t file_bytes() const { return file_bytes_; }
@@ -54,22 +75,20 @@ class DcpFolder {
   // of the sink; and the metadata.
   std::vector<FileSpec> files() const;
   void write_items(uint32_t rank, Sink& sink, unsigned workers, const StopFlag& stop, const Payload& payload) const;
+  void write_object(size_t object, Sink& sink, Bytes bytes) const { sink.write(objects_[object].rank, object_offsets_[object], bytes); }
   void write_metadata(Sink& sink) const;
 
  private:
-  struct Item {
-    std::string pickle;
-    uint64_t length = 0, payload_bytes = 0;
-  };
-  Item item_of(const FolderChunk& chunk) const;
+  uint64_t item_bytes(const FolderChunk& chunk) const { return tensor_item_bytes(tensors_[chunk.tensor].dtype, chunk.sizes); }
   std::string metadata() const;
   void write_item(size_t chunk, Sink& sink, const Payload& payload) const;
 
   std::vector<FolderTensor> tensors_;
   std::vector<FolderChunk> chunks_;
+  std::vector<FolderObject> objects_;
   std::vector<std::string> names_;  // of files, by rank
   std::vector<uint64_t> rank_bytes_;
-  std::vector<uint64_t> offsets_;  // of items in their files
+  std::vector<uint64_t> offsets_, object_offsets_;  // of items in their files
   std::string metadata_;
   uint64_t tensor_bytes_ = 0, file_bytes_ = 0;
 };

@@ -77,6 +77,13 @@ void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps
       const uint64_t at = k * kPassBytes;
       return steps.copy(g.first, at, std::min(kPassBytes, plan.copies[g.first].bytes - at));
     }
+    case Group::Kind::kBoxes: {
+      for (uint32_t n = g.first; n < g.first + g.count; ++n) {
+        const PlanBox& b = plan.boxes[n];
+        steps.box(b.tensor, plan.box(b, catalog.tensors[plan.tensors[b.tensor].id].rank));
+      }
+      return;
+    }
     case Group::Kind::kCheck: {
       const ItemRecord &first = plan.records[g.first], &last = plan.records[g.first + g.count - 1];
       const Item item = catalog.item_of(first);

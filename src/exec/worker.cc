@@ -38,9 +38,34 @@ void Worker::batch(const UnitBatch& batch) {
 Worker::Assembly Worker::assembly(uint32_t tensor, BoxView box) {
   const TensorId id = run_.plan.tensors[tensor].id;
   const DType dtype = catalog_.tensors[id].dtype;
-  Assembly a{.box = box, .dtype = dtype, .strides = row_major(box.sizes), .bytes = assembled_.first(volume(box.sizes) * bytes_of(dtype))};
+  Assembly a{.box = box, .dtype = dtype, .strides = row_major(box.sizes), .bytes = memory_of(tensor, box)};
+  a.in_place = !a.bytes.empty();
+  if (!a.in_place) a.bytes = assembled_.first(volume(box.sizes) * bytes_of(dtype));
   if (resolved_.views.any() && resolved_.views.padded[id]) std::ranges::fill(a.bytes, std::byte{});
   return a;
+}
+
+// The box's bytes in the output, if they are in memory there, and nothing else needs them.
+MutableBytes Worker::memory_of(uint32_t tensor, BoxView box) const {
+  if (taker_ != nullptr || gather_.on) return {};
+  const Region* only = nullptr;
+  uint64_t regions = 0, first = 0, last = 0;
+  each_region(run_.extents, tensor, box, [&](uint32_t r, BoxView part) {
+    only = &run_.plan.regions[r];
+    ++regions;
+    const BoxView whole = run_.plan.box(*only);
+    const Numbers strides = row_major(whole.sizes);
+    first = 0, last = 0;
+    for (size_t d = 0; d < part.sizes.size(); ++d) {
+      first += static_cast<uint64_t>((part.offsets[d] - whole.offsets[d]) * strides[d]);
+      last += static_cast<uint64_t>((part.sizes[d] - 1) * strides[d]);
+    }
+    if (volume(part.sizes) != volume(box.sizes)) regions = 2;  // it has a part of the box alone
+  });
+  if (regions != 1 || only->is_item() || sums_->wants_region(static_cast<uint32_t>(only - run_.plan.regions.data()))) return {};
+  const uint64_t element = bytes_of(only->dtype), elements = volume(box.sizes);
+  const bool one_run = last + 1 == elements && only->dtype == catalog_.tensors[run_.plan.tensors[tensor].id].dtype;
+  return one_run ? run_.sink.memory(only->file, only->file_offset + first * element, elements * element) : MutableBytes{};
 }
 
 Worker::Assembly Worker::assemble(uint32_t tensor, BoxView box) {
@@ -51,6 +76,7 @@ Worker::Assembly Worker::assemble(uint32_t tensor, BoxView box) {
   const ChunkReads reads(run_.plan, run_.source, t);
   each_chunk(run_.extents, tensor, box,
              [&](uint32_t chunk, BoxView part) { reads.each(chunk, part, [&](const ChunkSpans& spans) { place_piece(a, spans); }); });
+  if (a.in_place) return a;
   a.bytes = cast_elements(tensor, a.bytes, volume(box.sizes), t.dtype);
   return a;
 }

@@ -96,6 +96,7 @@ class Worker {
     bool wants_raw = false;
     uint32_t raw = 0;        // raw CRC of the bytes of the box that came straight from source runs
     uint64_t raw_bytes = 0;  // how many did
+    bool in_place = false;   // they are the output's own memory
   };
   // Where the spans of a part of a chunk go in the box.
   struct Piece {
@@ -128,6 +129,7 @@ class Worker {
 
   // --- worker_read.cc: from source chunks into the box
   Assembly assembly(uint32_t tensor, BoxView box);
+  MutableBytes memory_of(uint32_t tensor, BoxView box) const;
   Assembly assemble(uint32_t tensor, BoxView box);
   MutableBytes read_span(ItemId item, uint64_t at, MutableBytes into);  // `at`: in the item's record
   void place_piece(Assembly& a, const ChunkSpans& spans);

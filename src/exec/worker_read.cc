@@ -66,7 +66,7 @@ void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t 
   }
   if (direct) {
     const MutableBytes place = a.bytes.subspan(to_at, bytes);
-    if (bytes == a.bytes.size()) a.bytes = span;  // nothing to assemble
+    if (bytes == a.bytes.size() && !a.in_place) a.bytes = span;  // nothing to assemble
     else if (span.data() != place.data()) std::ranges::copy(span, place.begin());
     return;
   }

@@ -17,6 +17,7 @@ uint64_t written_bytes(const Plan& plan, const Region& region) { return region.h
 
 void Worker::scatter(uint32_t tensor, const Assembly& a) {
   if (taker_ != nullptr) return taker_->take(tensor, a.box, a.bytes);
+  if (a.in_place) return static_cast<void>(run_.progress.bytes_written.fetch_add(a.bytes.size(), std::memory_order_relaxed));
   each_region(run_.extents, tensor, a.box, [&](uint32_t r, BoxView part) {
     const Region& region = run_.plan.regions[r];
     const bool whole = std::ranges::equal(part.sizes, run_.plan.box(region).sizes);

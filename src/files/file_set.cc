@@ -77,7 +77,8 @@ void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
   const std::string folder = form == Form::kInPlace ? out : folder_around(out);
   uint64_t needed = 0;
   for (const FileSpec& spec : specs)
-    if (!spec.same_as || options.sharing == Sharing::kCopy) needed = add_or_fail(needed, spec.bytes, Place{.path = out});
+    if (spec.bytes != FileSpec::kGrows && (!spec.same_as || options.sharing == Sharing::kCopy))
+      needed = add_or_fail(needed, spec.bytes, Place{.path = out});
   dcp::check_space(io, out, folder, needed);
 }
 
@@ -106,7 +107,7 @@ void FileSet::State::create(const FileSpec& spec) {
     files.back().made = io.facts(open.get());
     return open;
   });
-  io.allocate(handle->get(), spec.bytes);
+  if (spec.bytes != FileSpec::kGrows) io.allocate(handle->get(), spec.bytes);
 }
 
 // Returns false if the file has to be written; nothing of it exists then. `files` has room.

@@ -29,7 +29,8 @@ namespace dcp {
 
 struct FileSpec {
   std::string name;    // inside the folder, without '/'; "" where the output is one file
-  uint64_t bytes = 0;  // final size
+  uint64_t bytes = 0;  // final size; kGrows: what is written to it decides
+  static constexpr uint64_t kGrows = UINT64_MAX;
   // Opens a file with the same bytes: if the file system allows it, the two share them and nothing is written (sharing_of).
   std::function<OpenFile()> same_as{};  // returns none: the file can only be copied
 };

@@ -16,6 +16,8 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual void write(uint32_t file, uint64_t offset, Bytes bytes) = 0;
+  // Where these bytes of a file are in memory: whoever has made them there need not write them. Empty: they are not, or not as one run.
+  virtual MutableBytes memory(uint32_t /*file*/, uint64_t /*offset*/, uint64_t /*bytes*/) { return {}; }
   virtual void finish() = 0;  // all bytes are there: sync them
   virtual void commit() = 0;  // make them appear under the final name
   virtual void abort() noexcept = 0;

@@ -12,7 +12,6 @@ namespace {
 
 // torch's own head (local header, data.pkl, the next headers) ends before 832, its tail (directory and end records) within 800.
 constexpr uint64_t kEnds = 1024;
-constexpr uint64_t kSmallItem = 64 * 1024;
 constexpr uint64_t kReadAhead = 256 * 1024;
 
 }  // namespace
@@ -32,7 +31,7 @@ void SliceSource::go_to(uint64_t offset, uint64_t length, uint64_t run_end) {
   length_ = length;
   if (windows_[1].holds(offset, std::min(length, kEnds))) std::swap(windows_[0], windows_[1]);
   const uint64_t end = offset + length;
-  if (length <= kSmallItem) {
+  if (length <= small_) {
     if (!windows_[0].holds(offset, length)) fill(windows_[0], offset, std::max(end, std::min(run_end, offset + kReadAhead)));
     return;
   }

@@ -15,8 +15,10 @@ namespace dcp {
 // item as a whole, together with the small ones that follow; of a large one its head, and its tail together with the next head.
 class SliceSource : public ItemSource {
  public:
-  SliceSource(Store& store, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
-      : store_(store), file_(std::move(file)), file_bytes_(file_bytes) {}
+  static constexpr uint64_t kSmallItem = 64 * 1024;
+  // `small`: an item up to this size is read as a whole.
+  SliceSource(Store& store, std::shared_ptr<const OpenFile> file, uint64_t file_bytes, uint64_t small = kSmallItem)
+      : store_(store), file_(std::move(file)), file_bytes_(file_bytes), small_(small) {}
   // `run_end`: end of the last item that follows closely and will be asked for too.
   void go_to(uint64_t offset, uint64_t length, uint64_t run_end);
   uint64_t size() const override { return length_; }
@@ -34,6 +36,7 @@ class SliceSource : public ItemSource {
   Store& store_;
   std::shared_ptr<const OpenFile> file_;
   uint64_t file_bytes_;
+  uint64_t small_;
   uint64_t offset_ = 0;
   uint64_t length_ = 0;
   std::array<Window, 3> windows_;  // head of this item, its tail (and the next head), anything else

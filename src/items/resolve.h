@@ -85,6 +85,7 @@ struct ResolveOptions {
   Limits limits;
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // total for byte items; memory_cap is thrown before more are read
   uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // the whole cap, for the message
+  uint64_t small_item = 64 << 10;                                // bytes: items up to this size are read as a whole
   const std::vector<bool>* only_files = nullptr;                 // items of other files stay unresolved: other ranks resolve them
 };
 

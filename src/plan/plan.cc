@@ -14,7 +14,7 @@ uint64_t Plan::memory_bytes() const {
   uint64_t bytes = tensors.capacity() * sizeof(PlanTensor) + regions.capacity() * sizeof(Region) + copies.capacity() * sizeof(CopyRange) +
                    copy_checks.capacity() * sizeof(CopyCheck) + records.capacity() * sizeof(ItemRecord) +
                    numbers.capacity() * sizeof(int64_t) + groups.capacity() * sizeof(Group) + scattered.capacity() * sizeof(Scattered) +
-                   checks.capacity() + summed_at.capacity() * sizeof(ItemId);
+                   boxes.capacity() * sizeof(PlanBox) + checks.capacity() + summed_at.capacity() * sizeof(ItemId);
   for (const Literal& l : literals) bytes += l.bytes.capacity() + sizeof(Literal);
   for (const OutputFile& f : files)
     bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);

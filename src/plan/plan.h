@@ -96,12 +96,13 @@ struct Group {
     kScatter,  // the chunks scattered[first, first + count), views of one transformed record (or zeros): one unit, which decodes it
     // from front to back, holds so much of it at once as numbers[steps_at] says, in bytes, and scatters that in boxes of numbers[steps_at + 1]
     kCopy,   // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
+    kBoxes,  // boxes[first, first + count), whose bytes lie close to each other in a file: one unit
     kCheck,  // `count` records from `first` on, read only for their CRC. In a file: disjoint and close to each other, unit k the k-th
              // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };
   Kind kind = Kind::kGrid;
-  uint32_t first = 0;     // PlanTensor, CopyRange, record or chunk
-  uint32_t count = 0;     // kBatch, kScatter, kCheck
+  uint32_t first = 0;     // PlanTensor, CopyRange, record, box or chunk
+  uint32_t count = 0;     // kBatch, kScatter, kBoxes, kCheck
   uint64_t steps_at = 0;  // in Plan::numbers; kGrid: rank steps
   uint64_t first_unit = 0;
   uint64_t units = 0;
@@ -109,6 +110,7 @@ struct Group {
 };
 DCP_MEMBERS(Group, kind, first, count, steps_at, first_unit, units);
 inline constexpr uint64_t kPassBytes = 4 << 20;
+inline constexpr uint64_t kJoinGap = 4 << 10;       // ranges of a kBoxes unit this close are read together: a page, which is read anyway
 inline constexpr uint64_t kCheckBytes = 256 << 10;  // one read of kCheck: small enough to be summed from the cache
 inline constexpr uint64_t kViewPart = 512 << 10;    // one read of a derived tensor's view, for the same reason
 
@@ -257,6 +259,14 @@ struct Scattered {
 };
 DCP_MEMBERS(Scattered, tensor, chunk);
 
+// A box of a tensor that a kBoxes unit reads.
+struct PlanBox {
+  uint32_t tensor = 0;  // in Plan::tensors
+  uint64_t box_at = 0;  // in Plan::numbers: rank offsets, then rank sizes
+  bool operator==(const PlanBox&) const = default;
+};
+DCP_MEMBERS(PlanBox, tensor, box_at);
+
 struct Plan {
   bool mcore_shapes = false;  // tensors have the shapes of Megatron's mcore_data
   bool folder = false;        // the output is a folder of `files`; the last one commits it
@@ -269,6 +279,7 @@ struct Plan {
   std::vector<ItemRecord> records;  // checked by separate passes, in file order
   std::vector<int64_t> numbers;     // boxes of regions, steps of groups
   std::vector<Scattered> scattered;
+  std::vector<PlanBox> boxes;
   std::vector<Group> groups;
   std::vector<CrcCheck> checks;   // by ItemId; meaningful for resolved tensor items
   std::vector<ItemId> summed_at;  // by ItemId, of a derived catalog: the item that holds the sum of its record; empty: each item its own
@@ -296,6 +307,10 @@ struct Plan {
     const int64_t* at = numbers.data() + r.box_at;
     return {{at, r.rank}, {at + r.rank, r.rank}};
   }
+  BoxView box(const PlanBox& b, size_t rank) const {
+    const int64_t* at = numbers.data() + b.box_at;
+    return {{at, rank}, {at + rank, rank}};
+  }
   uint64_t payload_bytes(const Region& r) const { return volume(box(r).sizes) * bytes_of(r.dtype); }
   ItemId sum_of(ItemId item) const { return summed_at.empty() ? item : summed_at[item]; }
   // Whether it is the part of a record that units do not see while they sum the others. It is added to the same sum.
@@ -305,9 +320,9 @@ struct Plan {
   const Group& group_of(uint64_t ordinal) const;
   bool operator==(const Plan&) const = default;
 };
-DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, scattered, groups, checks,
-            summed_at, units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements,
-            unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys, items);
+DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, scattered, boxes, groups,
+            checks, summed_at, units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records,
+            elements, unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys, items);
 
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);

@@ -37,6 +37,15 @@ print("as they were")
 """
 
 
+LOAD_SAVED = """
+import sys, torch, torch.distributed.checkpoint as dcp
+loaded = {"model": {"weight": torch.zeros(1000, 8), "bias": torch.ones(8)}}
+dcp.load(loaded, checkpoint_id=sys.argv[1], no_dist=True)
+assert loaded["model"]["weight"].equal(torch.arange(1000.0)[:, None] + torch.arange(8.0)), loaded
+assert not loaded["model"]["bias"].any(), loaded
+"""
+
+
 LOAD_RANKS = """
 import sys, torch, torch.distributed.checkpoint as dcp
 loaded = {"model": {"weight": torch.zeros(10, 4)}}
@@ -115,21 +124,24 @@ def link(build, name, compiled):
     return build / name
 
 
-def check_names(library):
-    """Of all that is linked in, no name can be seen but the library's own and what templates of the C++ library leave."""
+def check_names(library, header):
+    """Of all that is linked in, no name can be seen but those of the headers: the functions of c.h, all of them, and what is of dcpctl in C++."""
     if not shutil.which("nm"):
         return
-    for name in run("nm", "-D", "--defined-only", "-C", library).splitlines():
-        text = name.split(" ", 2)[2]
-        if not re.search(r"\bdcpctl::|\bstd::|__gnu_cxx|operator (new|delete)", text) or re.search(r"(^|[ (<&*])dcp::", text.split("std::")[0]):
-            sys.exit(f"{library} shows {text}")
+    names = [line.split(" ", 2)[2] for line in run("nm", "-D", "--defined-only", "-C", library).splitlines()]
+    for name in names:
+        if not re.match(r"(?:dcpctl::|(?:vtable|typeinfo|typeinfo name) for dcpctl::|dcpctl_)", name):
+            sys.exit(f"{library} shows {name}")
+    declared = set(re.findall(r"^DCPCTL_API [^;(]*?\b(dcpctl_\w+)\(", header.read_text(), re.M))
+    shown = {name for name in names if name.startswith("dcpctl_")}
+    assert declared == shown and 10 < len(declared) <= 40, declared ^ shown
 
 
 def main(build, dcpctl, source, compiler, torch, libtorch, compiled):
     with tempfile.TemporaryDirectory(prefix="dcpctl-api-") as folder:
         at = Path(folder)
         run("cmake", "--install", build, "--component", "library", "--prefix", at / "prefix")
-        check_names(next((at / "prefix").glob("lib*/**/libdcpctl.so")))
+        check_names(next((at / "prefix").glob("lib*/**/libdcpctl.so")), at / "prefix/include/dcpctl/c.h")
         for installed in (at / "prefix").rglob("*.cmake"):
             assert str(build) not in installed.read_text(), f"{installed} names the build folder"
         by_pkg_config(at, source, compiler)
@@ -140,7 +152,7 @@ def main(build, dcpctl, source, compiler, torch, libtorch, compiled):
         configured = run("cmake", "-S", at / "examples", "-B", at / "build", f"-DCMAKE_PREFIX_PATH={prefixes}", f"-DCMAKE_CXX_COMPILER={compiler}",
                          "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-G", "Ninja")
         assert "Warning" not in configured, configured
-        run("cmake", "--build", at / "build", "--target", "read_tensor", "save_ranks")
+        run("cmake", "--build", at / "build", "--target", "read_tensor", "save_ranks", "read_slice", "save_tensors")
 
         # A tensor of a checkpoint that torch wrote, whole and in part, beside what the program says of it.
         read = at / "build/read_tensor"
@@ -152,6 +164,19 @@ def main(build, dcpctl, source, compiler, torch, libtorch, compiled):
         assert run(read, checkpoint, key, 1, 2).startswith(f"{key}: {2 * eval('*'.join(['1', *shape[1:]]))} elements, ")
         assert "no such key" in run(read, checkpoint, "nothing", code=2)
         run(read, at, code=3)
+        in_c = at / "build/read_slice"
+        assert run(in_c, checkpoint) == listed
+        assert run(in_c, checkpoint, key, 1, 2).startswith(f"{key}: {2 * eval('*'.join(['1', *shape[1:]]))} elements, sum ")
+        assert "at most" in run(in_c, checkpoint, key, 1, 1 << 20, code=2)
+        assert "no tensor with rows" in run(in_c, checkpoint, "nothing", 0, 1, code=2)
+        run(in_c, at, code=3)
+
+        saved = at / "saved"
+        run(at / "build/save_tensors", saved)
+        run(dcpctl, "verify", saved)
+        assert run(in_c, saved, "model.weight", 1, 1).startswith("model.weight: 8 elements, sum 36,")
+        ask_torch(torch, LOAD_SAVED, saved)
+        assert "exists" in run(at / "build/save_tensors", saved, code=2)
 
         program, checkpoint = at / "build/save_ranks", at / "ckpt"
         codes, said = save_ranks(program, checkpoint, at / "first", 4)

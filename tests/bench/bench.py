@@ -92,7 +92,35 @@ class Bench:
     def consolidate(self, checkpoint, name, *options):
         return Run(self.dcpctl, "consolidate", checkpoint, self.output(name), "-j2", "--no-sync", "--quiet", *options)
 
+    def in_python(self, what, checkpoint, runs=PAIRS):
+        """Seconds of each run of python_loads.py, by name."""
+        package = {"PYTHONPATH": str(HERE.parent.parent / "src/python"), "DCPCTL_LIBRARY": str(self.build / "src/api/libdcpctl.so"), "DCPCTL_PROGRAM": str(self.dcpctl)}
+        out = subprocess.run([sys.executable, HERE / "python_loads.py", what, checkpoint, self.folder, str(runs)], env={**os.environ, **package}, check=True, stdout=subprocess.PIPE)
+        return json.loads(out.stdout)
+
     # ---- the benchmarks; each is called by its name
+
+    def python(self):
+        """4 GiB on 4 ranks through dcp.load and dcp.save, with dcpctl.torch and with torch's own; one of 5,000 small tensors; metadata of 10^6 chunks"""
+
+        def beside(name, found, other, limit, at_least):
+            ours, theirs = min(found["ours"]), min(found[other])
+            ratio = theirs / ours if at_least else ours / theirs
+            note = f"{ours:.3g} s; {other} {theirs:.3g} s ({min(found[other]):.3g}-{max(found[other]):.3g})"
+            row(name, f"{ratio:.2f}", f"{'>=' if at_least else '<='} {limit}", note, ratio >= limit if at_least else ratio <= limit)
+
+        checkpoint = self.generate("4GiB", 32)
+        found = self.in_python("load", checkpoint)
+        beside("dcp.load of 4 GiB: times as fast as FileSystemReader", found, "torch", 6, True)
+        beside("dcp.load of 4 GiB beside a bare read", found, "bare", 1.5, False)
+        beside("dcp.save of 4 GiB with fsync: times as fast as FileSystemWriter", self.in_python("save", checkpoint, 3), "torch", 2, True)
+        checkpoint = self.generate("80MiB", 5000, ranks=1)
+        beside("dcp.load of 5,000 tensors of 16 KiB beside FileSystemReader", self.in_python("load", checkpoint), "torch", 0.35, False)
+        found = self.in_python("one", checkpoint)
+        beside("one of them by key, with open", found, "torch", 0.06, False)
+        million = self.folder / "million"
+        Run(sys.executable, HERE / "million_chunks.py", million)
+        beside("read_metadata of 10^6 chunks beside pickle.load", self.in_python("metadata", million, 3), "torch", 0.15, False)
 
     def shard0(self, layout="shard0"):
         """4 GiB of 32 float32 tensors on 4 ranks, rows split: consolidate beside a bare copy and beside format_utils"""
@@ -426,7 +454,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather", "successors"]
+NAMES = ["python", "shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather", "successors"]
 HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 

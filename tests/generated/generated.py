@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The man pages, completions and pictures in the tree are what the program prints now.
+"""The man pages, completions, pictures and Python functions in the tree are what the program prints now.
 
     generated.py DCPCTL              compare
     generated.py --refresh DCPCTL    write them anew (./dev generate)
@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 from pictures import FOLDER, pictures
+from python_commands import python_commands
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+FUNCTIONS = ROOT / "src/python/dcpctl/_commands.py"
 COMPLETIONS = {"bash": "dcpctl.bash", "zsh": "_dcpctl", "fish": "dcpctl.fish"}
 
 
@@ -31,11 +33,11 @@ def generated(dcpctl):
     tree = json.loads(printed(dcpctl, "help", "--json"))["command"]
     files = {ROOT / "man" / f"{'-'.join(('dcpctl', *path))}.1": printed(dcpctl, "man", *path) for path in pages(tree)}
     files |= {ROOT / "completions" / name: printed(dcpctl, "completions", shell) for shell, name in COMPLETIONS.items()}
-    return files | pictures(dcpctl)
+    return files | {FUNCTIONS: python_commands(tree)} | pictures(dcpctl)
 
 
 def checked_in():
-    return {p for p in [*(ROOT / "man").glob("*.1"), *(ROOT / "completions").glob("*"), *FOLDER.glob("*")] if p.is_file()}
+    return {p for p in [*(ROOT / "man").glob("*.1"), *(ROOT / "completions").glob("*"), *FOLDER.glob("*"), FUNCTIONS] if p.is_file()}
 
 
 def refresh(files):
@@ -57,7 +59,7 @@ def compare(files):
             wrong.append(path)
             print("\n".join(difflib.unified_diff(old, new, f"{path.relative_to(ROOT)}", "what dcpctl prints", n=0, lineterm="")))
     if wrong:
-        print(f"\n{len(wrong)} files are not what the program prints: run ./dev generate and commit man/, completions/ and docs/pictures/")
+        print(f"\n{len(wrong)} files are not what the program prints: run ./dev generate and commit man/, completions/, docs/pictures/ and {FUNCTIONS.name}")
     return 1 if wrong else 0
 
 

@@ -1,0 +1,5 @@
+"""python -m dcpctl is the program."""
+
+from ._program import main
+
+main()

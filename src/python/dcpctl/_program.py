@@ -1,0 +1,143 @@
+"""The program of the same wheel: how it is found and run, and what it answers as records."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from . import _errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, TypeVar
+
+    Path = str | os.PathLike[str]
+    R = TypeVar("R", bound="Record")
+
+
+def find() -> str:
+    """The program: DCPCTL_PROGRAM, or where installers put it, seen from here."""
+    if named := os.environ.get("DCPCTL_PROGRAM"):
+        return named
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # site-packages, or a folder of pip's --target
+    for beside in ("bin", os.path.join(os.pardir, os.pardir, os.pardir, "bin")):
+        at = os.path.normpath(os.path.join(home, beside, "dcpctl"))
+        if os.access(at, os.X_OK):
+            return at
+    raise _errors.lacking("program_missing", "the program is not where the wheel puts it", path=home, hint="pip install --force-reinstall dcpctl; DCPCTL_PROGRAM names another")
+
+
+class Record:
+    """What the program printed: members as attributes and as items; iterating gives their names. It does not change. Members that this release does not know are in `extra`."""
+
+    __slots__ = ("_members",)
+    KNOWN: tuple[str, ...] = ()
+
+    def __init__(self, members: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_members", {name: _frozen(value) for name, value in members.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return object.__getattribute__(self, "_members")[name]
+        except KeyError:
+            if name in type(self).KNOWN:  # the answer has none of it
+                return None
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(f"{name}: a record does not change")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._members == other._members
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._members.items()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._members.items())})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._members,)
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Members that this package does not know: a newer program has them."""
+        return {name: value for name, value in self._members.items() if name not in type(self).KNOWN} if type(self).KNOWN else {}
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value
+    if isinstance(value, Mapping):
+        return Record(value)
+    return tuple(_frozen(v) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+def run(record: type[R], command: str, arguments: Iterable[Path | None], options: Mapping[str, Any]) -> R:
+    """Runs a command and returns its answer; exit code 1 ("no") is an answer too, where it says more than that. Other codes are exceptions."""
+    import json
+
+    line = [find(), command, "--json", "--quiet"]
+    for name, value in options.items():
+        line += _option(name, value)
+    line += ["--", *(os.fsdecode(a) for a in arguments if a is not None)]
+    try:
+        code, out, said = _wait(line)
+    except OSError as why:
+        raise _errors.lacking("program_missing", f"the program cannot be run: {why.strerror}", path=line[0]) from None
+    try:
+        answer = json.loads(out or said.splitlines()[-1])  # a failure's comes last on standard error
+    except (ValueError, IndexError):
+        what = said.strip() or f"{command} ended with {code} and without an answer"
+        raise _errors.error(id="program", kind=_errors.KINDS.get(code, "machine"), what=what) from None
+    if "error" in answer:
+        raise _error(code, answer["error"])
+    return record(answer)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [name]
+    if isinstance(value, (str, int, float, os.PathLike)):
+        return [f"{name}={os.fsdecode(value) if isinstance(value, os.PathLike) else value}"]
+    return [f"{name}={one}" for one in value]
+
+
+def _wait(line: list[str]) -> tuple[int, str, str]:
+    import signal
+    import subprocess
+
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape") as process:
+        try:
+            out, said = process.communicate()
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # it removes what it has begun
+            process.wait()
+            raise
+    return process.returncode, out, said
+
+
+def _error(code: int, told: Mapping[str, Any]) -> _errors.Error:
+    words = {name: told.get(name) for name in ("id", "path", "member", "key", "offset", "rank", "got", "expected", "hint")}
+    return _errors.error(kind=_errors.KINDS.get(code, "machine"), what=told.get("message"), line=told.get("message"), **words)
+
+
+def main() -> None:
+    """python -m dcpctl"""
+    program = find()
+    os.execv(program, [program, *sys.argv[1:]])

@@ -1,0 +1,431 @@
+"""The Python package without torch: what is opened and read, into what, by which errors, and what ends it. Run by each Python that is found.
+
+    package.py [TEST...]
+"""
+import array
+import copy
+import ctypes
+import gc
+import mmap
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import dcpctl
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DATA = ROOT / "tests/data"
+FSDP = DATA / "fsdp2_ws4/ckpt"
+KEY = "model.tok_embeddings.weight"  # 67 x 18, float32, on four ranks
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+def floats(tensor):
+    return memoryview(tensor.read()).cast("f").tolist()
+
+
+def big(folder, mib=512):
+    """A torch.save file so large that reading it takes a while; it is sparse, so writing it takes none."""
+    import zipfile
+
+    path = Path(folder, f"big{mib}.safetensors")
+    size = mib << 20
+    header = ('{"w":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}' % (size // 4, size)).encode()
+    header += b" " * (-len(header) % 8)
+    with open(path, "wb") as f:
+        f.write(len(header).to_bytes(8, "little") + header)
+        f.truncate(8 + len(header) + size)
+    return path
+
+
+class Opening(unittest.TestCase):
+    def test_facts(self):
+        ck = dcpctl.open(FSDP)
+        self.assertEqual((ck.kind, ck.ranks, ck.step, ck.written_by, ck.path), ("dcp", 4, None, ">=2.15", str(FSDP)))
+        self.assertEqual(len(ck), 67)
+        self.assertEqual(list(ck), [*ck.keys()])
+        self.assertEqual(len(ck.tensors) + len(ck.objects), 67)
+        self.assertIn(KEY, ck)
+        self.assertNotIn("model", ck)
+        self.assertNotIn(3, ck)
+
+    def test_names(self):
+        ck = dcpctl.open(FSDP, model_only=True)
+        self.assertIn("tok_embeddings.weight", ck)
+        ck = dcpctl.open(str(FSDP), include="model.layers.0.*", exclude=["*norm*"], rename="^model\\.=>m.")
+        self.assertEqual(set(ck), {"m.layers.0.rope", *(f"m.layers.0.{n}.weight" for n in ("wqkv", "wo", "w1", "w2"))})
+        ck = dcpctl.open(FSDP, root="model", dtype="bfloat16")
+        self.assertEqual(ck["norm.weight"].dtype, "bfloat16")
+        ck = dcpctl.open(FSDP, root="model", dtype={"*.wo.*": "keep", "*": "float16"})
+        self.assertEqual({ck["layers.0.wo.weight"].dtype, ck["layers.0.w1.weight"].dtype}, {"float32", "float16"})
+
+    def test_subtree(self):
+        ck = dcpctl.open(FSDP)
+        part = ck.subtree("model").subtree("layers")
+        self.assertEqual(floats(part["0.wo.weight"]), floats(ck["model.layers.0.wo.weight"]))
+        self.assertTrue(all(f"model.layers.{k}" in ck for k in part))
+        with self.assertRaises(dcpctl.MissingKey):
+            ck.subtree("mode")
+
+    def test_missing_key(self):
+        with self.assertRaises(KeyError) as caught:
+            dcpctl.open(FSDP)["model.tok_embedings.weight"]
+        self.assertIsInstance(caught.exception, dcpctl.UsageError)
+        self.assertIn(KEY, caught.exception.hint)
+        with self.assertRaises(dcpctl.MissingKey) as caught:
+            dcpctl.open(FSDP)["model"]
+        self.assertIn("subtree", caught.exception.hint)
+
+    def test_errors(self):
+        for path, kind, id in [("/no/such", dcpctl.InputError, "no_such_path"), (FSDP / "__0_0.distcp/x", dcpctl.Error, None)]:
+            with self.assertRaises(kind) as caught:
+                dcpctl.open(path)
+            again = pickle.loads(pickle.dumps(caught.exception))
+            self.assertIs(type(again), type(caught.exception))
+            self.assertEqual((again.id, again.kind, again.path, again.hint, str(again)), tuple(getattr(caught.exception, n) for n in ("id", "kind", "path", "hint")) + (str(caught.exception),))
+            if id:
+                self.assertEqual(caught.exception.id, id)
+        for kind in (dcpctl.UsageError, dcpctl.MissingKey, dcpctl.MachineError, dcpctl.RankError):
+            error = kind(id="x", kind="usage", what="it is so", key="k")
+            self.assertEqual(str(copy.copy(error)), "k: it is so")
+        self.assertTrue(issubclass(dcpctl.UsageError, ValueError) and issubclass(dcpctl.MachineError, OSError))
+
+    def test_objects(self):
+        objects = dcpctl.open(FSDP).objects
+        self.assertEqual(objects["optimizer.param_groups.0.betas"].value, (0.9, 0.999))
+        self.assertEqual(objects["train_state.log_steps"].value, [1])
+        self.assertEqual(objects["train_state.step"].path, ("train_state", "step"))
+        self.assertEqual(objects["train_state.step"].would_call, [])
+        self.assertTrue(objects["train_state.step"].raw.startswith(b"PK"))
+
+    def test_state_dict(self):
+        ck = dcpctl.open(FSDP)
+        if numpy is None:
+            with self.assertRaises(dcpctl.LackingError) as caught:
+                ck.state_dict(framework="numpy")
+            return self.assertIn("pip install numpy", caught.exception.hint)
+        nested = ck.state_dict(framework="numpy")
+        self.assertEqual(nested["optimizer"]["param_groups"][0]["lr"], 0.0003)
+        flat = ck.state_dict("model", framework="numpy", nested=False)
+        self.assertEqual(flat["tok_embeddings.weight"].tolist(), nested["model"]["tok_embeddings.weight"].tolist())
+        self.assertEqual(ck.state_dict("model", framework="numpy").keys(), flat.keys())
+        into = {KEY: numpy.zeros((67, 18), "f")}
+        self.assertIs(ck.state_dict(into=into, nested=False)[KEY], into[KEY])
+        self.assertTrue((into[KEY] == nested["model"]["tok_embeddings.weight"]).all())
+        self.assertEqual(list(ck.state_dict(model_only=True, framework="numpy", nested=False)), list(flat))
+        found = dict(ck.iter_tensors(framework="numpy"))
+        self.assertEqual(found.keys(), ck.tensors.keys())
+        self.assertTrue(all((found["model." + k] == v).all() for k, v in flat.items() if v is not None))
+
+
+class Reading(unittest.TestCase):
+    def setUp(self):
+        self.tensor = dcpctl.open(FSDP)[KEY]
+        data = floats(self.tensor)
+        self.rows = [data[n * 18 : (n + 1) * 18] for n in range(67)]
+
+    def test_tensor(self):
+        t = self.tensor
+        self.assertEqual((t.shape, t.dtype, t.nbytes, t.ndim, len(t)), ((67, 18), "float32", 67 * 18 * 4, 2, 67))
+        self.assertEqual(t.path, ("model", "tok_embeddings.weight"))
+        self.assertEqual(t.placement, "Shard(0) x4 uneven")
+        self.assertEqual(t.chunks[1].offsets, (17, 0))
+        self.assertEqual(sum(c.sizes[0] for c in t.chunks), 67)
+        self.assertEqual(memoryview(t.read()).nbytes, t.nbytes)
+
+    def test_slices(self):
+        t, rows = self.tensor, self.rows
+        self.assertEqual(floats(t[3]), rows[3])
+        self.assertEqual(floats(t[-1, 2]), [rows[-1][2]])
+        self.assertEqual(t[-1, 2].shape, ())
+        self.assertEqual(floats(t[..., 5]), [r[5] for r in rows])
+        for first in (slice(None), slice(16, 19), slice(2, 60, 7), slice(-5, None), slice(5, 5), slice(100, 200), slice(0, 1)):
+            for second in (slice(None), slice(1, None, 2), slice(17, 3), slice(3, 4)):
+                self.assertEqual(floats(t[first, second]), [x for r in rows[first] for x in r[second]], (first, second))
+        view = t[2:60:3][1:, ::2][4]
+        self.assertEqual(floats(view), rows[2:60:3][1:][4][::2])
+        self.assertEqual([row.shape for row in t[:2]], [(18,), (18,)])
+        for bad in [(0, 0, 0), 67, -68]:
+            with self.assertRaises(IndexError):
+                t[bad]
+        for bad in [slice(None, None, -1), "x", None, 1.5]:
+            with self.assertRaises(dcpctl.UsageError):
+                t[bad]
+
+    def test_casts(self):
+        half = bytes(self.tensor.to("float16").read())
+        self.assertEqual(half, struct.pack("=1206e", *(x for r in self.rows for x in r)))
+        self.assertEqual(self.tensor.to("float16").to("float32").read(), self.tensor.read())
+        self.assertEqual(self.tensor.to("float64")[0].nbytes, 18 * 8)
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.to("float33")
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.to("int32").read()
+
+    def test_into(self):
+        whole = bytes(self.tensor.read())
+        for into in (bytearray(len(whole)), mmap.mmap(-1, len(whole)), array.array("f", [0] * 1206), (ctypes.c_float * 18 * 67)(), memoryview(bytearray(len(whole))).cast("f", (67, 18))):
+            if isinstance(into, array.array):  # one dim, of floats: another shape
+                with self.assertRaises(dcpctl.UsageError):
+                    self.tensor.read(into)
+                into = memoryview(into).cast("B")
+            self.assertIs(self.tensor.read(into), into)
+            self.assertEqual(bytes(into), whole)
+        pair = memoryview(bytearray(2 * 18 * 4)).cast("B").cast("f", (2, 18))
+        self.tensor[5:7].read(into=pair)
+        self.assertEqual(pair.tolist(), self.rows[5:7])
+        every_other = memoryview(array.array("f", [7] * 36))[::2]
+        self.tensor[5].read(into=every_other)
+        self.assertEqual(every_other.tolist(), self.rows[5])
+        self.assertEqual(every_other.obj[1::2], array.array("f", [7] * 18))
+
+    def test_into_misfits(self):
+        doubles = memoryview(bytearray(67 * 18 * 8)).cast("d", (67, 18))
+        for into, word in [
+            (bytes(self.tensor.nbytes), "read-only"), (bytearray(5), "5 bytes"), (doubles, "float64"), (memoryview(bytearray(4824)).cast("f", (18, 67)), "[18, 67]"),
+            ("text", "str"), (object(), "object"),
+        ]:
+            before = bytes(into) if isinstance(into, (bytearray, memoryview)) else None
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                self.tensor.read(into=into)
+            self.assertIn(word, str(caught.exception))
+            self.assertIsInstance(caught.exception, ValueError)
+            if before is not None:
+                self.assertEqual(bytes(into), before)
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_numpy(self):
+        made = self.tensor.numpy()
+        self.assertEqual((made.dtype, made.tolist()), (numpy.float32, self.rows))
+        self.assertEqual(numpy.asarray(self.tensor[2]).tolist(), self.rows[2])
+        self.assertEqual(numpy.from_dlpack(self.tensor[2:4]).tolist(), self.rows[2:4])
+        wide = numpy.zeros((67, 40), "f")
+        self.tensor.read(into=wide[:, 1:37:2])
+        self.assertEqual(wide[:, 1:37:2].tolist(), self.rows)
+        self.assertFalse(wide[:, ::2].any())
+        self.tensor.read(into=wide[::-1, 1:37:2])
+        self.assertEqual(wide[::-1, 1:37:2].tolist(), self.rows)
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.read(into=numpy.zeros((67, 18), ">f4"))
+        frozen = numpy.zeros((67, 18), "f")
+        frozen.flags.writeable = False
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.read(into=frozen)
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_dlpack_into(self):
+        class Foreign:  # has nothing but DLPack
+            def __init__(self, held):
+                self.held = held
+
+            def __dlpack__(self, **asked):
+                return self.held.__dlpack__(**asked)
+
+            def __dlpack_device__(self):
+                return self.held.__dlpack_device__()
+
+        wide = numpy.zeros((67, 20), "f")
+        self.tensor.read(into=Foreign(wide[:, :18]))
+        self.assertEqual(wide[:, :18].tolist(), self.rows)
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.read(into=Foreign(wide))
+
+    def test_without_ml_dtypes(self):
+        try:
+            import ml_dtypes  # noqa: F401
+        except ImportError:
+            with self.assertRaises(dcpctl.LackingError) as caught:
+                self.tensor.to("bfloat16").numpy()
+            self.assertIn("numpy", str(caught.exception) if numpy else "numpy")
+        else:
+            self.assertEqual(str(self.tensor.to("bfloat16").numpy().dtype), "bfloat16")
+
+    def test_threads(self):
+        found, expected = [], [bytes(t.read()) for t in dcpctl.open(FSDP).tensors.values()]
+        ck = dcpctl.open(FSDP)
+
+        def work():
+            found.append([bytes(t.read()) for t in ck.tensors.values()] == expected)
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(found, [True] * 6)
+
+
+class Ending(unittest.TestCase):
+    def test_closed(self):
+        with dcpctl.open(FSDP) as ck:
+            tensor = ck[KEY]
+        for call in (lambda: ck[KEY], lambda: len(ck), lambda: tensor.read(), lambda: tensor.chunks, lambda: ck.subtree("model")):
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                call()
+            self.assertEqual(caught.exception.id, "closed")
+        ck.close()
+
+    def test_close_ends_a_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ck = dcpctl.open(big(folder, 2048))
+            into = mmap.mmap(-1, 2048 << 20)
+            timer = threading.Timer(0.02, ck.close)
+            timer.start()
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                while True:
+                    ck["w"].read(into)
+            self.assertEqual(caught.exception.id, "closed")
+            timer.join()
+
+    def test_fork(self):
+        ck = dcpctl.open(FSDP)
+        tensor = ck[KEY]
+        child = os.fork()
+        if not child:
+            code = 0
+            for call in (tensor.read, lambda: ck[KEY], lambda: len(ck)):
+                try:
+                    call()
+                    code = 1
+                except dcpctl.UsageError as error:
+                    code = code or (0 if error.id == "forked" else 2)
+            try:
+                code = code or (0 if bytes(dcpctl.open(FSDP)[KEY].read()) else 3)
+                del ck, tensor
+                gc.collect()
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertTrue(tensor.read())
+
+    def test_ctrl_c(self):
+        script = (
+            "import dcpctl, mmap, signal, sys, time\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "ck = dcpctl.open(sys.argv[1]); into = mmap.mmap(-1, 2048 << 20)\n"
+            "print('reading', flush=True)\n"
+            "try:\n"
+            "    while True: ck['w'].read(into)\n"
+            "except KeyboardInterrupt:\n"
+            "    print(time.monotonic(), flush=True)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = big(folder, 2048)
+            took = []
+            for _ in range(3):
+                with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, encoding="utf-8") as child:
+                    child.stdout.readline()
+                    time.sleep(0.2)
+                    sent = time.monotonic()
+                    child.send_signal(signal.SIGINT)
+                    took.append(float(child.stdout.readline()) - sent)
+                self.assertEqual(child.returncode, 0)
+        self.assertLess(min(took), 0.3, took)
+
+    def test_progress(self):
+        with tempfile.TemporaryDirectory() as folder:
+            seen = []
+            tensor = dcpctl.open(big(folder, 512))["w"]
+            tensor.read(mmap.mmap(-1, tensor.nbytes), progress=lambda *of: seen.append((*of, threading.get_ident())))
+            self.assertEqual(seen[-1][0], seen[-1][1])
+            self.assertTrue(all(done <= total and thread == threading.get_ident() for done, total, thread in seen))
+            with self.assertRaises(ZeroDivisionError):
+                tensor.read(progress=lambda done, total: 1 // 0)
+
+    def test_nothing_is_kept(self):
+        def once():
+            ck = dcpctl.open(FSDP)
+            for t in list(ck.tensors.values())[:2]:
+                t[:1].read()
+            try:
+                ck["no"]
+            except KeyError:
+                pass
+            try:
+                dcpctl.open("/no/such")
+            except dcpctl.InputError:
+                pass
+
+        def resident():
+            gc.collect()
+            return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+        for _ in range(50):
+            once()
+        files, memory = len(os.listdir("/proc/self/fd")), resident()
+        for _ in range(300):
+            once()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), files)
+        self.assertLess(resident() - memory, 4 << 20)
+
+
+class Imports(unittest.TestCase):
+    def test_imports_little(self):
+        script = "import sys; before = set(sys.modules); import dcpctl; print(*sorted(set(sys.modules) - before))"
+        loaded = subprocess.run([sys.executable, "-S", "-E", "-c", script], check=True, stdout=subprocess.PIPE, encoding="utf-8", cwd=Path(dcpctl.__file__).parent.parent)
+        self.assertLessEqual(set(loaded.stdout.split()), {"dcpctl", "__future__"})
+        script = f"import sys, dcpctl; dcpctl.open({str(FSDP)!r})[{KEY!r}].read(); print(*sorted(sys.modules))"
+        loaded = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.split()
+        self.assertFalse({"numpy", "torch", "typing", "dataclasses", "inspect"} & set(loaded))
+
+    def test_every_name(self):
+        for name in dcpctl.__all__:
+            self.assertIsNotNone(getattr(dcpctl, name), name)
+        with self.assertRaises(AttributeError):
+            dcpctl.no_such_name
+
+
+class Commands(unittest.TestCase):
+    def test_answers(self):
+        answer = dcpctl.verify(FSDP)
+        self.assertTrue(answer.is_sound)
+        self.assertEqual((answer.summary.tensors, answer.extra, answer.against), (51, {}, None))
+        self.assertEqual(pickle.loads(pickle.dumps(answer)), answer)
+        with self.assertRaises(AttributeError):
+            answer.verdict = "broken"
+        with tempfile.TemporaryDirectory() as folder:
+            made = dcpctl.reshard(FSDP, Path(folder, "on-2"), world_size=2)
+            self.assertEqual((made.world_size, made.extra), (2, {}))
+            self.assertTrue(dcpctl.diff(FSDP, made.output).is_equal)
+            made = dcpctl.consolidate(FSDP, Path(folder, "m.safetensors"), model_only=True, dtype_rule=["*=bf16"])
+            self.assertEqual(made.extra, {})
+            self.assertFalse(dcpctl.diff(FSDP, made.output, model_only=True).is_equal)
+            edited = dcpctl.edit(FSDP, Path(folder, "edited"), exclude="optimizer")
+            self.assertEqual((edited.extra, len(edited.dropped_keys) > 0), ({}, True))
+            self.assertEqual(dcpctl.cast(FSDP, Path(folder, "cast"), dtype="bf16").extra, {})
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                dcpctl.cast(FSDP, Path(folder, "cast"), dtype="bf16")
+            self.assertEqual(caught.exception.id, "output_exists")
+        self.assertEqual(dcpctl.prune(DATA, keep_latest=1, dry_run=True).extra, {})
+        self.assertEqual(dcpctl.list(DATA, last=2).extra, {})
+        self.assertEqual(dcpctl.inspect(FSDP, stats=True, include=["model.norm.*"]).extra, {})
+        self.assertEqual(dcpctl.inspect(FSDP, ranks=True).extra, {})
+        self.assertEqual(dcpctl.maps("llama.transformers").extra, {})
+        self.assertEqual(dcpctl.maps().extra, {})
+
+    def test_failures(self):
+        with self.assertRaises(dcpctl.InputError) as caught:
+            dcpctl.inspect("/no/such")
+        self.assertEqual((caught.exception.id, caught.exception.path), ("no_such_path", "/no/such"))
+        with self.assertRaises(dcpctl.UsageError):
+            dcpctl.reshard(FSDP, "/tmp/x", world_size="many")
+
+    def test_module(self):
+        ran = subprocess.run([sys.executable, "-m", "dcpctl", "verify", FSDP, "--quick", "-q"], stdout=subprocess.PIPE, encoding="utf-8")
+        self.assertEqual(ran.returncode, 0)
+        self.assertEqual(subprocess.run([sys.executable, "-m", "dcpctl", "verify", "/no/such"], stderr=subprocess.DEVNULL).returncode, 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
