@@ -59,7 +59,7 @@ void add_fields(Command& c, FieldFlags& flags, const std::vector<std::string_vie
   c.choice("--format", flags.format, formats, "FORMAT",
            "A row for each, as a line of JSON (jsonl) or of CSV (csv, RFC 4180), with bare numbers")
       .in(group);
-  c.option("--fields", flags.fields, "LIST", "Of each row these alone, in this order (default: all): " + joined_names(names, ","))
+  c.option("--fields", flags.fields, "LIST", "Of each row these alone, in this order (default: all): " + joined_names(names, ", "))
       .needs("--format")
       .in(group);
 }

@@ -220,7 +220,7 @@ std::vector<Card> inspect_cards(const InspectResult& found) {
        of(model) + ", " + counted(model.elements, "parameter") + (model.dtypes.empty() ? "" : ", " + list_of(words_of(model.dtypes), 3)),
        "g0");
   keys("optimizer", optimizer, of(optimizer) + learning_rate_of(found), "g1");
-  keys("other training state", rest, of(rest) + ": " + list_of({others.begin(), others.end()}, 3), "g2");
+  keys("other training state", rest, (rest.tensors > 0 ? of(rest) + ": " : "") + list_of({others.begin(), others.end()}, 3), "g2");
   if (const uint32_t ranks = world_size_shown(catalog); ranks > 0)
     add({.label = "ranks", .value = grouped(ranks), .note = "judging by the chunks"});
   uint64_t bytes = 0;

@@ -85,6 +85,8 @@ function picture(draw, told, label) {
     canvas.width = Math.round(w * scale), canvas.height = Math.round(h * scale);
     const ctx = canvas.getContext("2d");
     ctx.scale(scale, scale);
+    ctx.font = "10px system-ui, sans-serif";
+    ctx.textAlign = "center", ctx.textBaseline = "middle";
     draw(ctx, w, h);
   };
   if (told) withTip(canvas, (e) => told(e.offsetX / canvas.clientWidth, e.offsetY / canvas.clientHeight));
@@ -260,6 +262,7 @@ function checkpoint(C) {
   }
   const tensors = entries.filter((e) => e.form);
   const split = C.who.length > 1 && C.forms.some((f) => f.chunks > 1);
+  const copied = Object.keys(C.copies).length > 0, missing = C.files.some((f) => f.bytes == null);
   let spot = -1;  // the rank whose cells are highlighted
 
   // A place: files of chunks, a negative number -n for the n that follow the one before it.
@@ -308,30 +311,31 @@ function checkpoint(C) {
     }
     return f.cells;
   }
-  const cell = (ctx, [x, width, y, height], w, h, colour, at) => {
+  const cell = (ctx, [x, width, y, height], w, h, colour, at, pale = mixed(colour, 0.72)) => {
     const left = Math.round(x * w * 4) / 4, top = y * h, right = (x + width) * w, bottom = (y + height) * h;
     const gap = right - left >= 4 && bottom - top >= 3 ? 1 : 0;
-    ctx.fillStyle = gap || at % 2 ? colour : mixed(colour, 0.72);
+    ctx.fillStyle = gap || at % 2 ? colour : pale;
     ctx.fillRect(left, top, Math.max(right - left - gap, 1), Math.max(bottom - top - gap, 1));
     return [left, top, Math.max(right - left - gap, 1), Math.max(bottom - top - gap, 1)];
   };
-  function label(ctx, [x, y, w, h], text, colour) {
+  function label(ctx, [x, y, w, h], text, dark) {
     if (h < 11 || w < 7 * text.length + 4) return;
-    ctx.fillStyle = ink(colour);
-    ctx.font = "10px system-ui, sans-serif";
-    ctx.textAlign = "center", ctx.textBaseline = "middle";
+    ctx.fillStyle = dark;
     ctx.fillText(text, x + w / 2, y + h / 2 + 0.5);
   }
   function drawEntry(ctx, w, h, e) {
-    const files = filesOf(e), colour = hue(e.group), f = e.form;
+    const files = filesOf(e), colour = hue(e.group), f = e.form, pale = mixed(colour, 0.72), dark = ink(colour), whole = split && f?.chunks === 1;
     if (f && !f.boxes && !f.cuts) return hatch(ctx, 0, 0, w, h, colours.mut, 9);
-    for (const at of f ? cellsOf(f) : [[0, 1, 0, 1, 0]]) {
+    const cells = f ? cellsOf(f) : [[0, 1, 0, 1, 0]];
+    // Of more cells than can be told apart, with nothing to say of any: their colour.
+    if (cells.length > w && spot < 0 && !missing && !copied) return (ctx.fillStyle = pale), ctx.fillRect(0, 0, w, h);
+    for (const at of cells) {
       const file = files?.[at[4]], who = whoOf(file), lies = file < C.files.length;
       ctx.globalAlpha = spot < 0 || who === spot ? 1 : 0.16;
-      const drawn = cell(ctx, at, w, h, lies || !files ? colour : colours.bad, at[4]);
-      if ((split && f?.chunks === 1) || C.copies[e.number + "," + at[4]]) hatch(ctx, ...drawn, ink(colour) + "80", 6);
+      const drawn = cell(ctx, at, w, h, lies || !files ? colour : colours.bad, at[4], pale);
+      if (whole || (copied && C.copies[e.number + "," + at[4]])) hatch(ctx, ...drawn, dark + "80", 6);
       if (lies && C.files[file].bytes == null) hatch(ctx, ...drawn, colours.bad, 4);
-      if (C.ranks && who >= 0 && !(split && f?.chunks === 1)) label(ctx, drawn, C.who[who].name, colour);
+      if (C.ranks && who >= 0 && !whole) label(ctx, drawn, C.who[who].name, dark);
     }
     ctx.globalAlpha = 1;
   }
@@ -537,7 +541,7 @@ function checkpoint(C) {
         ctx.globalAlpha = spot < 0 || files?.some((f) => whoOf(f) === spot) ? 1 : 0.16;
         const drawn = cell(ctx, [x, width, y, height], w, h, hue(e.group), n);
         if (split && e.form?.chunks === 1) hatch(ctx, ...drawn, ink(hue(e.group)) + "80", 6);
-        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1)) label(ctx, drawn, C.who[one].name, hue(e.group));
+        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1)) label(ctx, drawn, C.who[one].name, ink(hue(e.group)));
       });
       ctx.globalAlpha = 1;
     }, (x) => { const at = cells.find(([l, w]) => x >= l && x < l + w); return at && at[4].name + ": " + human(at[4].bytes) + ", " + heldBy(at[4]); }, counted(r.all.length, "key"));
