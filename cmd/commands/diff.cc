@@ -7,6 +7,7 @@
 #include "line/option_values.h"
 #include "line/text_file.h"
 #include "report/diff_report.h"
+#include "report/page/page.h"
 #include "report/selection_report.h"
 #include "request/dtype_flags.h"
 #include "request/key_flags.h"
@@ -45,7 +46,8 @@ the published names.
 
 struct Options {
   SourceFlags a;
-  std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as;
+  std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as, html;
+  FieldFlags fields;
   KeyFlags keys;
   MapFlags map;
   bool equal_nan = false, raw = false, keys_only = false, summary = false, silent = false;
@@ -87,6 +89,7 @@ int run(const Options& o, Context& context) {
   DiffResult result;
   const DiffPaths paths{.a = o.a.path, .b = o.b};
   const int exit = run_reported(context, {.source = o.a.path}, [&] {
+    for (const std::string& side : {o.a.path, o.b}) check_page(context, o.html, side);
     try {
       diff(request_of(o, context), context, result);
     } catch (const Error& e) {
@@ -95,7 +98,9 @@ int run(const Options& o, Context& context) {
     }
     note_left_out(result, context);
     describe_unmatched(context, unmatched_lines(result.unmatched));
+    if (!o.html.empty()) save_page(context, o.html, diff_html(result, {.a = result.a.checkpoint, .b = result.b.checkpoint}));
     if (context.common.json) context.print(diff_document(result, paths));
+    else if (o.fields.format != RowFormat::kNone) diff_rows(result, o.fields, context);
     else
       print_diff(result, {.a = result.a.checkpoint, .b = result.b.checkpoint},
                  o.summary                    ? DiffRows::kNone
@@ -131,9 +136,14 @@ void add_diff(Command& c, Context& context) {
   c.flag("--raw", o.raw, "Convert quantized tensors, too: packed weights, and float8 that has a scale").needs("--compare-as").in(how);
   c.flag("--keys-only", o.keys_only, "Compare keys, dtypes, shapes and objects alone: no tensor is read").in(how);
   c.flag("--summary", o.summary, "The verdict alone").in("Output");
+  c.option("--html", o.html, "FILE", "Also write a page with pictures to FILE: which layers changed, and by how much")
+      .writes()
+      .in("Output");
   c.flag("--silent", o.silent, "Print nothing, not even why one cannot be read: the exit code alone, as of cmp -s")
       .excludes("--json")
       .in("Output");
+  add_fields(c, o.fields, kDiffFields);
+  for (const char* other : {"--summary", "--silent"}) c.find("--format")->excludes(other);
   add_key_flags(c, o.keys);
   add_strict(c, o.keys);
   add_map(c, o.map);
@@ -144,6 +154,7 @@ void add_diff(Command& c, Context& context) {
     o.keys.select.model_only |= !o.map.map.empty() && o.map.map != "none" && !is_told;
   };
   add_common(c, context.common, true);
+  c.find("--format")->excludes("--json");
   c.find("-v")->help = "Each key in a row of its own, and more details on stderr";
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });

@@ -181,6 +181,10 @@ void add_inspect(Command& c, Context& context) {
   Option& csv = c.flag("--csv", o.csv, "A row for each key, as spreadsheets read it (RFC 4180)");
   for (const char* other : {"--summary", "--depth", "--tree", "--chunks", "--files", "--ranks", "--stats", "--map", "--json"})
     csv.excludes(other);
+  add_fields(c, o.fields, kInspectFields);
+  for (const char* other :
+       {"--summary", "--depth", "--tree", "--keys", "--chunks", "--files", "--ranks", "--stats", "--map", "--json", "--csv"})
+    c.find("--format")->excludes(other);
   c.option("--html", o.html, "FILE",
            "Also write a page with pictures to FILE: the layout of each file, how each tensor is sharded; with --map, which tensors become "
            "which")

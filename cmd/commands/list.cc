@@ -7,6 +7,7 @@
 #include "line/exit_status.h"
 #include "line/text_file.h"
 #include "report/list_report.h"
+#include "report/page/page.h"
 #include "report/step_text.h"
 #include "request/ranks_flags.h"
 
@@ -50,7 +51,8 @@ struct Options {
   RunFlags run;
   bool latest = false, latest_full = false, latest_model = false, reverse = false, dates = false, csv = false;
   size_t last = SIZE_MAX;
-  std::string after, wait;
+  std::string after, wait, html;
+  FieldFlags fields;
 
   bool one() const { return latest || latest_full || latest_model; }
 };
@@ -74,14 +76,17 @@ int run(const Options& o, Context& context) {
   bool is_none = false;
   const int exit = run_reported(context, {.source = o.run.run}, [&] {
     const ListRequest request = request_of(o, context);
+    check_page(context, o.html, o.run.run);
     ListResult found;
     list_steps(request, context, found);
     is_none = !found.newest;
     std::string document;
     list_json(found, o.last, is_none ? static_cast<int>(Exit::kAnswerNo) : 0, [&](std::string_view text) { document += text; });
+    if (!o.html.empty()) save_page(context, o.html, list_html(found.survey));
     context.apart = context.apart && !o.one();  // then each is a line
     if (context.common.json) context.print(document);
     else if (o.csv) print_steps_csv(found.survey, o.last, context);
+    else if (o.fields.format != RowFormat::kNone) list_rows(found.survey, o.last, o.fields, context);
     else if (!o.one())
       print_steps(found.survey, {.newest_first = context.at_terminal(STDOUT_FILENO) != o.reverse, .last = o.last, .dates = o.dates},
                   context);
@@ -103,6 +108,12 @@ void add_list(Command& c, Context& context) {
   c.number("--last", o.last, {1, SIZE_MAX}, "N", "The N newest steps alone").excludes("--latest").in(table);
   c.flag("-l,--long", o.dates, "Date and time of each step beside its age").excludes("--latest").in(table);
   c.flag("--csv", o.csv, "A row for each step, as spreadsheets read it (RFC 4180)").excludes("--latest").excludes("--json").in(table);
+  c.option("--html", o.html, "FILE", "Also write a page with pictures to FILE: the run over time, and what prune would take")
+      .writes()
+      .excludes("--latest")
+      .excludes("--latest-full")
+      .excludes("--latest-model")
+      .in(table);
   c.flag("--reverse", o.reverse, "Oldest first at a terminal, newest first elsewhere").excludes("--latest").in(table);
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
   c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
@@ -111,6 +122,9 @@ void add_list(Command& c, Context& context) {
       .offers(Offer::kSteps)
       .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
+  add_fields(c, o.fields, kListFields);
+  for (const char* other : {"--latest", "--latest-full", "--latest-model", "--csv", "--long", "--reverse", "--json"})
+    c.find("--format")->excludes(other);
   add_common(c, context.common, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });

@@ -10,6 +10,7 @@
 #include "line/commands.h"
 #include "line/option_values.h"
 #include "line/sandbox.h"
+#include "report/page/page.h"
 #include "report/selection_report.h"
 #include "report/verify_report.h"
 #include "request/fail_on.h"
@@ -56,7 +57,7 @@ struct VerifyOptions {
   MapFlags map;
   FailOn fail_on;
   bool quick = false, all_data = false, strict = false, subset = false, no_files = false, force = false;
-  std::string sample, stats, manifest, against, max_memory;
+  std::string sample, stats, manifest, against, max_memory, html;
   unsigned threads = 0;
   RanksFlags ranks;
   std::vector<size_t> parts_of;               // by checkpoint, the number of its step
@@ -94,7 +95,17 @@ void take_stats(const VerifyOptions& o, Context& context, VerifyReport& report) 
   stats(request, context, report.stats.emplace());
 }
 
+// What the page draws: the files and tensors that findings are about.
+InspectResult drawn(const VerifyOptions& o, Context& context) {
+  InspectResult found;
+  SelectOptions select = o.keys.select_options(context);
+  select.keep_root = true;
+  inspect({.source = o.source.request(), .max_memory = reading_cap(o.max_memory), .select = std::move(select)}, context, found);
+  return found;
+}
+
 int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
+  check_page(context, o.html, o.source.path, o.manifest == "-" ? "" : o.manifest);
   if (const auto unfinished = o.unfinished.find(o.source.path); unfinished != o.unfinished.end()) throw Error(unfinished->second);
   report.fail_on = o.fail_on;
   if (o.strict) report.fail_on.classes.push_back("warnings");
@@ -105,7 +116,9 @@ int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
           .mapped = [&](const MapAnswer& map) { describe(map, context); }});
   if (context.leads()) take_stats(o, context, report);
   if (!context.leads()) return report.follow(end_ranks(context, 0));
-  return end_ranks(context, report.done(context));
+  const int exit = report.done(context);
+  if (!o.html.empty()) save_page(context, o.html, report.html(drawn(o, context)));
+  return end_ranks(context, exit);
 }
 
 // New names are those of a manifest.
@@ -171,6 +184,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
       .excludes("--quick")
       .excludes("--map")
       .in(what);
+  c.option("--html", o.html, "FILE", "Also write a page with pictures to FILE: findings on the map of the files").writes().in("Output");
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");
   c.option("--manifest", o.manifest, "FILE", "Write digests of all tensors, objects and files to FILE; - is stdout")

@@ -14,6 +14,7 @@
 #include "line/problem_words.h"
 #include "report/fold.h"
 #include "report/inspect_text.h"
+#include "report/page/page.h"
 #include "request/source.h"
 #include "select/dtypes.h"
 
@@ -368,6 +369,80 @@ std::string diff_document(const DiffResult& r, const DiffPaths& paths) {
   json.member("peak_memory_bytes", peak_rss_bytes()).end_object();
   json.finish();
   return text;
+}
+
+void diff_rows(const DiffResult& result, const FieldFlags& fields, const Context& context) {
+  const FieldRows rows(fields, kDiffFields, context);
+  for (const KeyDifference& d : result.differences)
+    rows.add([&](std::string_view field) -> FieldValue {
+      if (field == "key") return d.key;
+      if (field == "kind") return std::string(name_of(d.kind));
+      if (field == "text") return line_of(d);
+      const auto held = field.ends_with("_a") ? d.a : d.b;
+      const bool is_tensor = held && held->is_tensor, has_values = d.kind == Kind::kValues;
+      if (field.starts_with("dtype")) return is_tensor ? FieldValue(held->dtype) : FieldValue();
+      if (field.starts_with("shape")) return is_tensor ? FieldValue(held->shape) : FieldValue();
+      if (!has_values) return {};
+      if (field == "elements") return d.elements;
+      if (field == "differing") return d.values.differing;
+      const WorstElement& worst = field == "max_abs" ? d.values.absolute : d.values.relative;
+      return worst.index == WorstElement::kNowhere || !is_numeric(d.dtype) ? FieldValue() : FieldValue(worst.error);
+    });
+}
+
+std::string diff_html(const DiffResult& r, const DiffPaths& paths) {
+  PageHead head{.command = "dcpctl diff",
+                .title = escaped(paths.a) + " and " + escaped(paths.b),
+                .verdict = verdict(r, paths),
+                .tone = r.equal()         ? "good"
+                        : r.model_equal() ? "warn"
+                                          : "bad"};
+  if (head.verdict.starts_with(head.title))
+    head.verdict = head.verdict.substr(head.title.size() + (head.verdict[head.title.size()] == ':' ? 2 : 1));
+  for (const DiffResult::Side* side : {&r.a, &r.b})
+    head.cards.push_back({.label = side == &r.a ? "the first" : "the second",
+                          .value = escaped(side->checkpoint),
+                          .note = side->kind ? std::string(traits_of(*side->kind).words) : ""});
+  head.cards.push_back({.label = "on both sides", .value = counted(r.tensors, "tensor"), .note = counted(r.objects, "object")});
+  const auto add = [&](const char* label, uint64_t n, const char* one, std::string_view tone) {
+    if (n > 0) head.cards.push_back({.label = label, .value = counted(n, one), .tone = tone});
+  };
+  add("other values", r.count(Kind::kValues), "tensor", "bad");
+  add("other dtypes, shapes, kinds", r.count(Kind::kDType) + r.count(Kind::kShape) + r.count(Kind::kKind), "tensor", "bad");
+  add("other values", r.count(Kind::kObject), "object", "bad");
+  add("only in the first", r.count(Kind::kOnlyA), "key", "g1");
+  add("only in the second", r.count(Kind::kOnlyB), "key", "g0");
+  if (r.values.changed > 0)
+    head.cards.push_back(
+        {.label = "elements that changed", .value = grouped(r.values.changed), .note = percent(r.values.changed, r.elements)});
+  return page_html(head, [&](JsonWriter& json) {
+    json.begin_object().member("type", "diff").key("keys").begin_array();
+    std::vector<std::string_view> differing;
+    for (const KeyDifference& d : r.differences) {
+      differing.push_back(d.key);
+      json.begin_array()
+          .value(escaped(d.key))
+          .value(d.kind == Kind::kValues  ? 0
+                 : d.kind == Kind::kOnlyA ? 1
+                 : d.kind == Kind::kOnlyB ? 2
+                                          : 3);
+      const auto error = [&](const WorstElement& worst) {
+        if (d.kind != Kind::kValues || worst.index == WorstElement::kNowhere || !is_numeric(d.dtype)) json.null();
+        else json.value(worst.error);
+      };
+      error(d.values.relative);
+      json.value(line_of(d));
+      if (d.kind == Kind::kValues) json.value(share(d.values.differing, d.elements));
+      else json.null();
+      error(d.values.absolute);
+      json.end_array();
+    }
+    std::ranges::sort(differing);
+    json.end_array().key("equal").begin_array();
+    for (const std::string& key : r.common)
+      if (!std::ranges::binary_search(differing, key)) json.value(escaped(key));
+    json.end_array().end_object();
+  });
 }
 
 // Of tensors that differ in their dtype the narrowest one: that both were rounded to it is what a conversion does.

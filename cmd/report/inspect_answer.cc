@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "app/output.h"
 #include "base/json.h"
 #include "line/option_values.h"
-#include "line/text_file.h"
 #include "report/inspect_mapped.h"
 #include "report/selection_report.h"
 #include "report/stats_report.h"
@@ -48,7 +46,7 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
 InspectAnswer mapped_answer(const InspectOptions& o, const InspectResult& found, Context& context) {
   if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.print(text); });
   else inspect_mapped_text(found, o.style.view, context);
-  if (!o.html.empty()) save_small_file(context, o.html, inspect_mapped_html(found), {.sync = false});
+  if (!o.html.empty()) save_page(context, o.html, inspect_mapped_html(found));
   InspectAnswer a;
   if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
   check_holds(*found.map, context);
@@ -96,8 +94,7 @@ void inspect_words(const InspectRequest& request, const InspectOptions& o, Conte
 }  // namespace
 
 InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
-  if (!o.html.empty())
-    if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
+  check_page(context, o.html, o.source.path);
   SelectOptions select = o.keys.select_options(context);
   select.keep_root = true;  // where the model lies is part of the answer
   select.dtypes = o.dtypes.options();
@@ -115,8 +112,8 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   if (found.map) return mapped_answer(o, found, context);
   InspectAnswer a{.document = {}, .exit = exit_of(found, o.fail_on)};
   describe_unmatched(context, unmatched_rules(found.selection));
-  if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   const std::optional<StatsResult> values = stats_of(o, select, found, context);
+  if (!o.html.empty()) save_page(context, o.html, inspect_html(found, {.stats = values ? &*values : nullptr}));
   if (values && a.exit != Exit::kMachine)
     for (const KeyStats& k : values->tensors)
       if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
@@ -131,6 +128,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   };
   if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
   else if (o.csv) inspect_csv(found, o.style, context);
+  else if (o.fields.format != RowFormat::kNone) inspect_rows(found, o.style, o.fields, context);
   else if (values) print_stats(*values, context);
   else inspect_text(found, o.style, context);
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);

@@ -22,6 +22,7 @@ struct InspectOptions {
   MapFlags map;
   DtypeFlags dtypes;
   FailOn fail_on;
+  FieldFlags fields;
   bool csv = false;
   std::string html, max_memory, stats;
   std::vector<std::string> words;  // of rules that were typed as words behind the checkpoint

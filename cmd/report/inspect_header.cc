@@ -155,6 +155,28 @@ std::string classes_text(const Sum& sum) {
   return parts.empty() ? "" : " (" + list_of(parts, 3) + ")";
 }
 
+std::vector<std::string> words_of(const std::map<std::string, uint64_t>& dtypes) {
+  std::vector<std::string> names;
+  for (const auto& [dtype, bytes] : dtypes) names.push_back(dtype);
+  return names;
+}
+
+struct Sums {
+  Sum model, optimizer, rest;
+  std::set<std::string> others;  // what else a trainer keeps
+};
+
+Sums sums_of(const InspectResult& found) {
+  const TrainingState& state = found.selection.state;
+  Sums s;
+  for (const Entry& e : found.selection.entries) {
+    const bool is_rest = !state.is_model(e.ref) && !state.is_optimizers(e.ref);
+    (state.is_model(e.ref) ? s.model : is_rest ? s.rest : s.optimizer).add(found, e);
+    if (is_rest) s.others.insert(state.group_of(e.ref).path);
+  }
+  return s;
+}
+
 std::string models_text(const TrainingState& state, const Sum& model) {
   if (model.keys == 0) return "  no model\n";
   std::vector<std::string> roots;
@@ -169,13 +191,7 @@ std::string models_text(const TrainingState& state, const Sum& model) {
 std::vector<std::string> header_lines(const InspectResult& found) {
   const Catalog& catalog = found.catalog();
   const TrainingState& state = found.selection.state;
-  Sum model, optimizer;
-  std::set<std::string> others;  // what else a trainer keeps
-  for (const Entry& e : found.selection.entries) {
-    if (state.is_model(e.ref)) model.add(found, e);
-    else if (state.is_optimizers(e.ref)) optimizer.add(found, e);
-    else others.insert(state.group_of(e.ref).path);
-  }
+  const auto [model, optimizer, rest, others] = sums_of(found);
   const std::string step = step_of(found);
   std::string first = escaped(catalog.path) + ": " + std::string(catalog.traits().words);
   if (!step.empty()) first += " of step " + step;
@@ -196,6 +212,50 @@ std::vector<std::string> header_lines(const InspectResult& found) {
   if (!others.empty()) add("  also " + list_of({others.begin(), others.end()}) + "\n");
   if (found.selection.casts.requested) add("  with these dtypes: " + cast_text(found.selection.casts) + "\n");
   return lines;
+}
+
+std::vector<Card> inspect_cards(const InspectResult& found) {
+  const Catalog& catalog = found.catalog();
+  const auto [model, optimizer, rest, others] = sums_of(found);
+  const Provenance& p = catalog.provenance;
+  std::vector<Card> cards{{.label = "kind", .value = std::string(catalog.traits().words)}};
+  const auto add = [&](Card card) {
+    if (!card.value.empty()) cards.push_back(std::move(card));
+  };
+  add({.label = "step", .value = step_of(found)});
+  const auto keys = [&](const char* label, const Sum& sum, const std::string& note, std::string_view tone) {
+    if (sum.keys > 0)
+      add({.label = label, .value = sum.tensors > 0 ? human_bytes(sum.bytes) : counted(sum.keys, "object"), .note = note, .tone = tone});
+  };
+  const auto of = [](const Sum& sum) { return sum.tensors > 0 ? counted(sum.tensors, "tensor") : counted(sum.keys, "object"); };
+  keys("model", model,
+       of(model) + ", " + counted(model.elements, "parameter") + (model.dtypes.empty() ? "" : ", " + list_of(words_of(model.dtypes), 3)),
+       "g0");
+  keys("optimizer", optimizer, of(optimizer) + learning_rate_of(found), "g1");
+  keys("other training state", rest, (rest.tensors > 0 ? of(rest) + ": " : "") + list_of({others.begin(), others.end()}, 3), "g2");
+  if (const uint32_t ranks = world_size_shown(catalog); ranks > 0)
+    add({.label = "ranks", .value = grouped(ranks), .note = "judging by the chunks"});
+  uint64_t bytes = 0;
+  for (const DataFile& f : catalog.files) bytes += f.bytes.value_or(0);
+  add({.label = "files", .value = grouped(catalog.files.size()), .note = human_bytes(bytes)});
+  if (!p.loads_in.empty())
+    add({.label = "loads in",
+         .value = p.loads_in == "none" ? "no torch" : "torch " + p.loads_in,
+         .note = p.by_dcpctl            ? "written by dcpctl"
+                 : p.written_by.empty() ? ""
+                                        : "written by torch " + p.written_by,
+         .tone = p.loads_in == "none" ? "bad" : ""});
+  const auto faults = [&](Severity least) {
+    return static_cast<uint64_t>(std::ranges::count_if(found.findings, [&](const Problem& f) { return f.severity >= least; }));
+  };
+  const uint64_t damage = faults(Severity::kDamage), warnings = faults(Severity::kWarning);
+  if (warnings == 0) add({.label = "findings", .value = "none", .tone = "good"});
+  else
+    add({.label = "findings",
+         .value = damage > 0 ? counted(damage, "fault") : counted(warnings, "warning"),
+         .note = "listed below",
+         .tone = damage > 0 ? "bad" : "warn"});
+  return cards;
 }
 
 }  // namespace dcp::cmd

@@ -1,5 +1,6 @@
 // The picture of a map at work: for each tensor that it makes, the tensors that it is made of, in the colours of the parts that they become.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -7,10 +8,8 @@
 
 #include "base/text.h"
 #include "catalog/box.h"
-#include "line/lines.h"
-#include "line/problem_words.h"
-#include "report/html.h"
 #include "report/inspect_mapped.h"
+#include "report/page/page.h"
 #include "request/map_flags.h"
 
 namespace dcp::cmd {
@@ -19,88 +18,78 @@ namespace {
 // What a browser still scrolls through.
 constexpr size_t kMaxTensors = 20'000, kMaxBlocks = 256, kMaxSources = 16, kMaxSpans = 32;
 
-constexpr std::string_view kMappedStyle =
-    "td{vertical-align:top;white-space:nowrap}svg{width:120px;height:40px;background:var(--faint)}rect{stroke:#0005;stroke-"
-    "width:.5;vector-effect:non-scaling-stroke}"
-    "i{display:inline-block;width:1em;height:1em;margin-right:.4em}.bad{color:#c33}"
-    "h1,p,td:first-child,.to{white-space:normal;overflow-wrap:anywhere}"
-    // Narrow: the sources of a tensor one below the other, and then the tensor.
-    "@media(max-width:60em){thead{display:none}tbody{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line)}tr{display:contents}"
-    "td{border:0}td:first-child,.to{flex:0 0 100%}[rowspan]{order:1}i{float:left;margin-top:.2em}.to::before{content:'\\2192\\a0'}}";
-
-// Neighbours get colours far apart: the golden angle.
-std::string colour_of(size_t i) { return "hsl(" + std::to_string(i * 137 % 360) + ",55%,55%)"; }
-
 class MappedPage {
  public:
-  explicit MappedPage(const InspectResult& found) : c_(found.catalog()), answer_(*found.map) {}
+  MappedPage(const InspectResult& found, JsonWriter& json) : c_(found.catalog()), answer_(*found.map), json_(json) {}
 
-  std::string html() {
+  void write() {
     const maps::Mapping& made = answer_.made;
-    body_ = "<p>" + html_text(applied_maps(answer_)) + "</p>\n";
-    for (const std::string& n : made.notes) body_ += "<p>note: " + html_text(n) + "</p>\n";
-    for (const Problem& p : made.problems) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";
-    body_ += "<table><thead><tr><th>in the checkpoint<th>shape<th><th>becomes<th><th>dtype<th>shape</tr></thead>\n";
-    for (size_t n = 0; n < std::min(made.targets.size(), kMaxTensors); ++n) row(made.targets[n]);
-    for (const maps::Tie& t : made.ties)
-      body_ +=
-          "<tbody><tr><td>" + html_text(t.tensor.key) + "<td><td colspan=\"5\">must be the same as " + html_text(t.same_as.key) + "</tr>\n";
-    for (const uint32_t t : made.left_out) body_ += "<tbody><tr><td>" + source(t) + "<td colspan=\"5\">left out</tr>\n";
-    for (const std::string& key : made.not_made)
-      body_ += "<tbody><tr><td class=\"bad\">nothing<td><td><td class=\"to\">" + html_text(key) + "<td colspan=\"3\"></tr>\n";
-    body_ += "</table>\n";
+    json_.begin_object().member("type", "moves").key("notes").begin_array();
+    for (const std::string& n : made.notes) json_.value("note: " + escaped(n));
     if (made.targets.size() > kMaxTensors)
-      body_ += "<p>" + grouped(made.targets.size() - kMaxTensors) + " more tensors are not shown; --include narrows the choice.</p>\n";
-    return html_page(c_.path, kMappedStyle, body_);
+      json_.value(grouped(made.targets.size() - kMaxTensors) + " more tensors are not in this page; --include narrows the choice");
+    json_.end_array().key("rows").begin_array();
+    for (size_t n = 0; n < std::min(made.targets.size(), kMaxTensors); ++n) row(made.targets[n]);
+    for (const maps::Tie& t : made.ties) row(escaped(t.tensor.key), "must be the same as " + escaped(t.same_as.key), "");
+    for (const uint32_t t : made.left_out) {
+      json_.begin_object().member("note", escaped(c_.key(c_.tensors[t])) + " " + shape_text(c_.dims(c_.tensors[t])) + ": left out");
+      json_.key("of").begin_array().end_array().end_object();
+    }
+    for (const std::string& key : made.not_made) row(escaped(key), "nothing", "bad");
+    json_.end_array().end_object();
   }
 
  private:
-  std::string source(TensorId t) const { return html_text(c_.key(c_.tensors[t])) + "<td>" + shape_text(c_.dims(c_.tensors[t])); }
+  void row(const std::string& key, const std::string& note, std::string_view tone) {
+    json_.begin_object().member("key", key).member("note", note).member("tone", tone).key("of").begin_array().end_array().end_object();
+  }
 
   void row(const IndexMap& m) {
     std::vector<TensorId> sources;  // in the order of their parts
     for (const IndexBlock& b : m.blocks)
       if (b.source != IndexBlock::kZeros && std::ranges::find(sources, b.source) == sources.end()) sources.push_back(b.source);
-    const size_t shown = std::min(sources.size(), kMaxSources), rows = std::max<size_t>(shown + (shown < sources.size()), 1);
-    for (size_t i = 0; i < rows; ++i) {
-      body_ += i == 0 ? "<tbody><tr><td>" : "<tr><td>";
-      if (i < shown) body_ += "<i style=\"background:" + colour_of(i) + "\"></i>" + source(sources[i]) + "<td>" + taken(m, sources[i], i);
-      else body_ += sources.empty() ? "nothing<td><td>" : "and " + grouped(sources.size() - shown) + " more<td><td>";
-      if (i == 0) {
-        const std::string rowspan = " rowspan=\"" + std::to_string(rows) + "\">", span = "<td" + rowspan;
-        body_ += "<td class=\"to\"" + rowspan + html_text(m.key) + span + made(m, sources) + span + std::string(facts_of(m.dtype).name) +
-                 span + shape_text(m.shape);
-      }
-      body_ += "</tr>\n";
+    const size_t shown = std::min(sources.size(), kMaxSources);
+    json_.begin_object().member("key", escaped(m.key)).member("dtype", facts_of(m.dtype).name).member("shape", m.shape);
+    json_.key("parts");
+    made(m, sources);
+    json_.key("of").begin_array();
+    for (size_t i = 0; i < shown; ++i) {
+      const Tensor& t = c_.tensors[sources[i]];
+      json_.begin_object().member("key", escaped(c_.key(t))).member("shape", c_.dims(t)).key("parts");
+      taken(m, sources[i], i);
+      json_.end_object();
     }
+    json_.end_array();
+    if (shown < sources.size()) json_.member("more", uint64_t{sources.size() - shown});
+    json_.end_object();
   }
 
   // Where the parts of a tensor lie in it.
-  static std::string made(const IndexMap& m, const std::vector<TensorId>& sources) {
+  void made(const IndexMap& m, const std::vector<TensorId>& sources) {
     std::vector<Part> parts;
     for (const IndexBlock& b : m.blocks) {
-      const auto of = static_cast<size_t>(std::ranges::find(sources, b.source) - sources.begin());
-      parts.push_back({.colour = b.source == IndexBlock::kZeros ? "none" : colour_of(of), .dims = {}});
+      const auto of = std::ranges::find(sources, b.source) - sources.begin();
+      parts.push_back({.source = b.source == IndexBlock::kZeros ? int64_t{-1} : int64_t{of}, .dims = {}});
       for (size_t d = 0; d < m.shape.size(); ++d) parts.back().dims.push_back(spans_of(b, d, false));
     }
-    return picture(m.shape, parts);
+    picture(m.shape, parts);
   }
 
   // Where the parts that it takes of a source lie in that.
-  std::string taken(const IndexMap& m, TensorId source, size_t colour) const {
+  void taken(const IndexMap& m, TensorId source, size_t number) {
     const auto dims = c_.dims(c_.tensors[source]);
     std::vector<Part> parts;
     for (const IndexBlock& b : m.blocks) {
       if (b.source != source) continue;
-      parts.push_back({.colour = colour_of(colour), .dims = {}});
+      parts.push_back({.source = static_cast<int64_t>(number), .dims = {}});
       for (size_t d = 0; d < dims.size(); ++d) parts.back().dims.push_back(spans_of(b, d, true));
     }
-    return picture(dims, parts);
+    picture(dims, parts);
   }
 
   using Spans = std::vector<std::pair<int64_t, int64_t>>;  // begins and lengths
   struct Part {
-    std::string colour;
+    int64_t source = -1;  // its number; -1: zeros
     std::vector<Spans> dims;
   };
 
@@ -126,18 +115,23 @@ class MappedPage {
     return spans;
   }
 
-  // On the two dims that are cut most, seen from above.
-  static std::string picture(Dims shape, const std::vector<Part>& parts) {
-    if (shape.empty() || parts.empty() || parts.size() > kMaxBlocks || volume(shape) == 0) return {};
+  // On the two dims that are cut most, seen from above: of each part its source, then top, height, left and width in thousandths.
+  void picture(Dims shape, const std::vector<Part>& parts) {
+    json_.begin_array();
+    if (!shape.empty() && parts.size() <= kMaxBlocks && volume(shape) > 0) rectangles(shape, parts);
+    json_.end_array();
+  }
+
+  void rectangles(Dims shape, const std::vector<Part>& parts) {
+    if (parts.empty()) return;
     const auto [down, across] = most_cut(shape, parts);
-    const auto at = [](int64_t n, int64_t of) { return fixed(1000.0 * static_cast<double>(n) / static_cast<double>(of), 2); };
-    std::string text = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">";
+    const auto at = [](int64_t n, int64_t of) { return std::round(1e5 * static_cast<double>(n) / static_cast<double>(of)) / 100; };
     for (const Part& p : parts)
       for (const auto& [y, height] : down ? p.dims[*down] : Spans{{0, 1}})
-        for (const auto& [x, width] : p.dims[across])
-          text += "<rect x=\"" + at(x, shape[across]) + "\" y=\"" + at(y, down ? shape[*down] : 1) + "\" width=\"" +
-                  at(width, shape[across]) + "\" height=\"" + at(height, down ? shape[*down] : 1) + "\" fill=\"" + p.colour + "\"/>";
-    return text + "</svg>";
+        for (const auto& [x, width] : p.dims[across]) {
+          json_.begin_array().value(p.source).value(at(y, down ? shape[*down] : 1)).value(at(height, down ? shape[*down] : 1));
+          json_.value(at(x, shape[across])).value(at(width, shape[across])).end_array();
+        }
   }
 
   // The first of the two lies down the picture; of alike ones, the last.
@@ -156,11 +150,28 @@ class MappedPage {
 
   const Catalog& c_;
   const MapAnswer& answer_;
-  std::string body_;
+  JsonWriter& json_;
 };
 
 }  // namespace
 
-std::string inspect_mapped_html(const InspectResult& found) { return MappedPage(found).html(); }
+std::string inspect_mapped_html(const InspectResult& found) {
+  const maps::Mapping& made = found.map->made;
+  const bool fits = made.problems.empty();
+  PageHead head{.command = "dcpctl inspect --map",
+                .title = escaped(found.catalog().path),
+                .verdict = escaped(applied_maps(*found.map)) + (fits ? "" : ": it does not fit this checkpoint"),
+                .tone = fits ? "good" : "bad",
+                .cards = {{.label = "kind", .value = std::string(found.catalog().traits().words)},
+                          {.label = "made", .value = counted(made.targets.size(), "tensor")}},
+                .findings = &made.problems};
+  const auto add = [&](const char* label, size_t n, std::string_view tone) {
+    if (n > 0) head.cards.push_back({.label = label, .value = counted(n, "tensor"), .tone = tone});
+  };
+  add("tied", made.ties.size(), "");
+  add("left out", made.left_out.size(), "warn");
+  add("not made", made.not_made.size(), "bad");
+  return page_html(head, [&](JsonWriter& json) { MappedPage(found, json).write(); });
+}
 
 }  // namespace dcp::cmd

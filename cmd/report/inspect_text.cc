@@ -182,6 +182,44 @@ void inspect_csv(const InspectResult& found, const InspectStyle& style, const Co
   }
 }
 
+namespace {
+
+FieldValue field_of(const InspectResult& found, const Entry& e, std::string_view field) {
+  const Catalog& c = found.catalog();
+  const TrainingState& state = found.selection.state;
+  if (field == "key") return std::string(e.key);
+  if (field == "kind") return e.is_blob() ? "object" : "tensor";
+  if (field == "bytes") return entry_bytes(c, e);
+  if (field == "part_of") return state.is_model(e.ref) ? "model" : state.is_optimizers(e.ref) ? "optimizer" : "other";
+  if (field == "value") {
+    const auto value = found.values.find(e.ref);
+    return value == found.values.end() ? FieldValue() : value->second;
+  }
+  const ItemId first = e.is_blob() ? c.item_of(e.blob()) : c.tensors[e.tensor()].first_chunk;
+  const uint32_t chunks = e.is_blob() ? 1 : c.tensors[e.tensor()].chunk_count;
+  if (field == "chunks") return uint64_t{chunks};
+  if (field == "files") {
+    std::set<std::string, NaturalLess> files;
+    for (ItemId item = first; item < first + chunks; ++item)
+      if (c.items[item].file != kNone) files.emplace(c.file_name(c.items[item].file));
+    return std::vector<std::string>(files.begin(), files.end());
+  }
+  if (e.is_blob()) return {};
+  const Tensor& t = c.tensors[e.tensor()];
+  if (field == "dtype") return std::string(c.strings[t.dtype_name]);
+  if (field == "shape") return std::vector<int64_t>(c.dims(t).begin(), c.dims(t).end());
+  if (field == "elements") return c.elements(t);
+  return sharding_words(c, t);
+}
+
+}  // namespace
+
+void inspect_rows(const InspectResult& found, const InspectStyle& style, const FieldFlags& fields, const Context& context) {
+  const FieldRows rows(fields, kInspectFields, context);
+  for (const Entry& e : style.top > 0 ? largest_tensors(found, style.top) : ordered_entries(found, style.sort))
+    rows.add([&](std::string_view field) { return field_of(found, e, field); });
+}
+
 std::vector<Entry> largest_tensors(const InspectResult& found, size_t count) {
   std::vector<Entry> entries = ordered_entries(found, SortBy::kSize);
   std::erase_if(entries, [](const Entry& e) { return e.is_blob(); });

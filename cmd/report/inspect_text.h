@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "app/inspect.h"
+#include "app/stats.h"
 #include "base/json.h"
 #include "line/context.h"
+#include "report/fields.h"
 #include "report/findings.h"
+#include "report/page/page.h"
 
 namespace dcp::cmd {
 
@@ -26,13 +29,25 @@ struct InspectStyle {
 };
 // A row for each key, or with `top` for each of these tensors.
 void inspect_csv(const InspectResult& found, const InspectStyle& style, const Context& context);
+// The same for scripts that name their fields.
+inline const std::vector<std::string_view> kInspectFields{"key",      "kind",   "dtype", "shape",   "elements", "bytes",
+                                                          "sharding", "chunks", "files", "part_of", "value"};
+void inspect_rows(const InspectResult& found, const InspectStyle& style, const FieldFlags& fields, const Context& context);
 void inspect_text(const InspectResult& found, const InspectStyle& style, const Context& context);
 // `more` adds members at the end.
 void inspect_json(
     const InspectResult& found, const std::function<void(std::string_view)>& write,
     const std::function<void(JsonWriter&)>& more = [](JsonWriter&) {});
-// A self-contained HTML page: the summary, where the bytes lie in each file, how each tensor is sharded.
-std::string inspect_html(const InspectResult& found);
+// A page (report/page/page.h): the bytes by prefix, which rank holds what, what lies where in each file.
+// What a command has found out beside that.
+struct InspectMore {
+  std::string command = "dcpctl inspect", verdict{}, note{};
+  std::string_view tone{};
+  Card checked{.label = "data", .value = "not read", .note = "verify reads it"};
+  const StatsResult* stats = nullptr;
+};
+std::string inspect_html(const InspectResult& found, const InspectMore& more = {});
+std::vector<Card> inspect_cards(const InspectResult& found);
 
 // At most six lines, of which the first says what is there; each line ends with a newline. The findings stand after the first.
 std::vector<std::string> header_lines(const InspectResult& found);

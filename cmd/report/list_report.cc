@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <span>
 
+#include "app/retention.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "line/lines.h"
 #include "report/csv.h"
+#include "report/page/page.h"
 #include "report/step_text.h"
 
 namespace dcp::cmd {
@@ -56,22 +58,58 @@ std::string answer(const RunSurvey& run, int64_t now) {
   return escaped(run.run) + ": no " + (newest ? "full step to resume from, the newest is " + described(*newest) : "step to resume from");
 }
 
-// The answer first, and whatever contradicts it.
-void print_answer(const RunSurvey& run, int64_t now, const Context& context) {
-  const auto complete = static_cast<size_t>(std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state));
-  uint64_t bytes = 0;
-  for (const StepFacts& s : run.steps) bytes += s.bytes;
-  std::string text = answer(run, now) + "; ", others;
-  if (complete < run.steps.size()) text += std::to_string(run.steps.size() - complete) + " of ";
-  text += counted(run.steps.size(), "step") + (complete < run.steps.size() ? " unusable" : "");
+// What contradicts it: behind the answer, and in lines of its own.
+struct Contradictions {
+  std::string behind, others;
+};
+
+Contradictions contradictions(const RunSurvey& run) {
+  Contradictions text;
   for (const RunPointer& p : run.pointers) {
     if (p.wrong.empty()) continue;
     const std::string wrong = "'" + escaped(p.name) + "' " + p.wrong;
-    if (p.is_latest) text += "; " + wrong;
-    else others += "warning: " + wrong + "\n";
+    if (p.is_latest) text.behind += "; " + wrong;
+    else text.others += "warning: " + wrong + "\n";
   }
-  if (!run.beside.empty()) others += "not steps, by their names (--pattern decides otherwise): " + list_of(run.beside, 10) + "\n";
-  context.print(fitted(context, text + "; " + human_bytes(bytes) + " in all\n" + others, STDOUT_FILENO));
+  if (!run.beside.empty())
+    text.others += "not steps, by their names (--pattern decides otherwise): " + list_of(run.beside, 10) + "\n";
+  return text;
+}
+
+// The answer first, and whatever contradicts it.
+std::string answer_line(const RunSurvey& run, int64_t now) {
+  const auto complete = static_cast<size_t>(std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state));
+  uint64_t bytes = 0;
+  for (const StepFacts& s : run.steps) bytes += s.bytes;
+  std::string text = answer(run, now) + "; ";
+  if (complete < run.steps.size()) text += std::to_string(run.steps.size() - complete) + " of ";
+  text += counted(run.steps.size(), "step") + (complete < run.steps.size() ? " unusable" : "");
+  return text + contradictions(run).behind + "; " + human_bytes(bytes) + " in all\n";
+}
+
+// With the commands that show them: of the newest steps 1, 2, 3, 5 and so on stay.
+void plans(JsonWriter& json, const RunSurvey& run, int64_t now) {
+  const auto plan = [&](const std::string& rules_text, const RetentionRules& rules) {
+    const std::vector<Decision> all = decide(run, rules, now);
+    uint64_t bytes = 0, gone = 0;
+    std::vector<int> fates;
+    std::vector<std::string> why;
+    for (size_t s = 0; s < all.size(); ++s) {
+      fates.push_back(static_cast<int>(all[s].fate));
+      why.push_back(escaped(all[s].why));
+      if (all[s].fate != Fate::kDelete) continue;
+      ++gone;
+      bytes += run.steps[s].bytes_of_its_own;
+    }
+    if (gone == 0) return;
+    json.begin_object().member("command", "dcpctl prune " + escaped(run.run) + " " + rules_text).member("fates", fates).member("why", why);
+    json.member("text", counted(gone, "step") + " would go, " + human_bytes(bytes) + "; before that, prune checks those that stay")
+        .end_object();
+  };
+  json.key("plans").begin_array();
+  plan("--partial", {.partial = true});
+  for (const uint64_t keep : {1, 2, 3, 5, 10, 20}) plan("--keep-latest " + std::to_string(keep), {.keep_latest = keep});
+  json.end_array();
 }
 
 }  // namespace
@@ -79,7 +117,7 @@ void print_answer(const RunSurvey& run, int64_t now, const Context& context) {
 void print_steps(const RunSurvey& run, StepsShown shown, const Context& context) {
   if (run.steps.empty()) return print_none(run, context);
   const int64_t now = wall_clock_ns();
-  print_answer(run, now, context);
+  context.print(fitted(context, answer_line(run, now) + contradictions(run).others, STDOUT_FILENO));
   const size_t count = std::min(shown.last, run.steps.size());
   std::vector<bool> right{true, false, true, true, false, false};
   if (shown.dates) right.insert(right.begin() + 2, false);
@@ -99,12 +137,80 @@ void print_steps(const RunSurvey& run, StepsShown shown, const Context& context)
   });
 }
 
+std::string list_html(const RunSurvey& run) {
+  const int64_t now = wall_clock_ns();
+  const auto full = run.newest(StepContent::kFull), newest = run.newest();
+  uint64_t bytes = 0;
+  for (const StepFacts& s : run.steps) bytes += s.bytes;
+  const std::string answer_text = answer_line(run, now);
+  PageHead head{.command = "dcpctl list",
+                .title = escaped(run.run),
+                .verdict = answer_text.substr(0, answer_text.size() - 1),
+                .tone = full     ? "good"
+                        : newest ? "warn"
+                                 : "bad"};
+  const auto count = [&](const char* label, StepState state, std::string_view tone) {
+    const auto n = static_cast<uint64_t>(std::ranges::count(run.steps, state, &StepFacts::state));
+    if (n > 0) head.cards.push_back({.label = label, .value = grouped(n), .tone = tone});
+  };
+  if (newest)
+    head.cards.push_back({.label = "newest complete step",
+                          .value = std::to_string(run.steps[*newest].number),
+                          .note = age_text(run.steps[*newest], now) + " old"});
+  count("complete", StepState::kComplete, "good");
+  for (const auto& [label, state] : {std::pair("being written", StepState::kLocked), std::pair("unfinished", StepState::kUnfinished),
+                                     std::pair("interrupted saves", StepState::kBroken), std::pair("without a mark", StepState::kUnmarked)})
+    count(label, state, "warn");
+  count("cannot be read", StepState::kUnclear, "bad");
+  head.cards.push_back({.label = "bytes", .value = human_bytes(bytes)});
+  for (const RunPointer& p : run.pointers)
+    head.cards.push_back({.label = p.is_link ? "link" : "file",
+                          .value = escaped(p.name),
+                          .note = !p.wrong.empty() ? p.wrong
+                                  : p.step         ? "step " + std::to_string(run.steps[*p.step].number)
+                                                   : "",
+                          .tone = p.wrong.empty() ? "" : "warn"});
+  return page_html(head, [&](JsonWriter& json) {
+    if (run.steps.empty()) return;
+    json.begin_object().member("type", "steps").key("steps").begin_array();
+    for (size_t s = 0; s < run.steps.size(); ++s) {
+      const StepFacts& step = run.steps[s];
+      json.begin_object().member("number", step.number).member("name", escaped(step.name)).member("path", escaped(step.path));
+      json.member("state", word_of(step)).member("content", content_name(step.content)).member("standing", standing(run, s));
+      json.member("bytes", step.bytes).member("files", step.files);
+      if (step.modified_ns != 0) json.member("date", date_text(step));
+      json.end_object();
+    }
+    json.end_array();
+    plans(json, run, now);
+    json.end_object();
+  });
+}
+
 void print_steps_csv(const RunSurvey& run, size_t last, const Context& context) {
   context.print(csv_row({"step", "path", "state", "content", "bytes", "files", "modified", "what is wrong"}));
   for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size())))
     context.print(
         csv_row({std::to_string(s.number), s.path, std::string(word_of(s)), std::string(content_name(s.content)), std::to_string(s.bytes),
                  std::to_string(s.files), s.modified_ns == 0 ? "" : date_text(s), s.fault ? fault_text(*s.fault, s.path) : ""}));
+}
+
+void list_rows(const RunSurvey& run, size_t last, const FieldFlags& fields, const Context& context) {
+  const FieldRows rows(fields, kListFields, context);
+  const int64_t now = wall_clock_ns();
+  for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size())))
+    rows.add([&](std::string_view field) -> FieldValue {
+      if (field == "step") return s.number;
+      if (field == "path") return s.path;
+      if (field == "name") return s.name;
+      if (field == "state") return std::string(word_of(s));
+      if (field == "content") return std::string(content_name(s.content));
+      if (field == "bytes") return s.bytes;
+      if (field == "files") return s.files;
+      if (field == "wrong") return s.fault ? FieldValue(fault_text(*s.fault, s.path)) : FieldValue();
+      if (s.modified_ns == 0) return {};
+      return field == "modified" ? FieldValue(date_text(s)) : FieldValue((now - s.modified_ns) / 1'000'000'000);
+    });
 }
 
 void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write) {

@@ -7,6 +7,7 @@
 
 #include "app/list.h"
 #include "line/context.h"
+#include "report/fields.h"
 
 namespace dcp::cmd {
 
@@ -17,6 +18,11 @@ struct StepsShown {
 };
 void print_steps(const RunSurvey& run, StepsShown shown, const Context& context);
 void print_steps_csv(const RunSurvey& run, size_t last, const Context& context);
+// A page: the run over time, and what `prune` would take of it.
+std::string list_html(const RunSurvey& run);
+inline const std::vector<std::string_view> kListFields{"step",  "path",  "name",     "state",       "content",
+                                                       "bytes", "files", "modified", "age_seconds", "wrong"};
+void list_rows(const RunSurvey& run, size_t last, const FieldFlags& fields, const Context& context);
 void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write);
 
 }  // namespace dcp::cmd

@@ -32,17 +32,22 @@ uint64_t entry_bytes(const Catalog& catalog, const Entry& e) {
   return item.file == kNone || catalog.traits().in_torch_files ? 0 : item.length;  // in a torch.save file all objects are in one pickle
 }
 
-std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options) {
-  Fold fold({.rows = options.rows, .depth = options.depth});
-  const std::vector<Entry>& entries = selection.entries;
+std::vector<FoldedRow> folded_entries(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries,
+                                      FoldOptions options) {
+  Fold fold(options);
   for (uint32_t i = 0; i < entries.size(); ++i)
     fold.add({.words = words_of(selection, entries[i]),
               .kind = kind_of(catalog, entries[i]),
               .is_state = !selection.state.is_model(entries[i].ref),
               .is_object = entries[i].is_blob(),
               .id = i});
+  return fold.rows();
+}
+
+std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options) {
+  const std::vector<Entry>& entries = selection.entries;
   std::vector<OutlineRow> result;
-  for (FoldedRow& folded : fold.rows()) {
+  for (FoldedRow& folded : folded_entries(catalog, selection, entries, {.rows = options.rows, .depth = options.depth})) {
     OutlineRow row{.label = std::move(folded.label), .is_state = folded.is_state, .example = {}};
     for (const uint32_t i : folded.ids) {
       ++(entries[i].is_blob() ? row.objects : row.tensors);

@@ -35,6 +35,10 @@ struct OutlineOptions {
 // Bytes of a tensor's elements, or of an object's item.
 uint64_t entry_bytes(const Catalog& catalog, const Entry& e);
 
+// Of these entries, by their numbers, those that share a row.
+std::vector<FoldedRow> folded_entries(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries,
+                                      FoldOptions options);
+
 // Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options);
 

@@ -1,10 +1,8 @@
 #include "report/staging_report.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.h"
-#include "report/html.h"
 #include "staging/verdict.h"
 
 namespace dcp::cmd {
@@ -113,17 +111,9 @@ std::vector<std::vector<StagingLine>> cases_of(const std::vector<StagingLine>& l
 
 }  // namespace
 
-const std::string_view kStagingStyle = "svg{max-width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}"
-                                       ".grid{stroke:var(--line)}.limit{stroke:currentColor;stroke-dasharray:6 4}.verdict{font-weight:600}";
-
-std::string table_html(const Table& t) {
-  std::string html = "<table>\n<tr>";
-  for (const std::string& h : t.head) html += "<th>" + html_text(h) + "</th>";
-  for (const auto& row : t.rows) {
-    html += "</tr>\n<tr>";
-    for (const std::string& cell : row) html += "<td>" + html_text(cell) + "</td>";
-  }
-  return html + "</tr>\n</table>\n";
+void table_section(JsonWriter& json, std::string_view title, const Table& t, uint64_t left) {
+  json.begin_object().member("type", "rows").member("title", title).member("left", left).member("head", t.head).member("rows", t.rows);
+  json.end_object();
 }
 
 std::string StagingReport::first_line() const {
@@ -160,6 +150,17 @@ std::vector<std::string> StagingReport::conclusions() const {
   return sentences;
 }
 
+// Why something was not measured, and what is to be known of what was.
+std::vector<std::string> StagingReport::reasons() const {
+  std::vector<std::string> texts;
+  for (const StagingLine& l : lines) {
+    std::string why = l.measured() ? l.note : l.unavailable;
+    if (!why.empty()) why = std::string(name_of(l.how.method)) + ": " + (l.measured() ? "" : "not measured, ") + escaped(why);
+    if (!why.empty() && std::ranges::find(texts, why) == texts.end()) texts.push_back(std::move(why));
+  }
+  return texts;
+}
+
 void StagingReport::print_head(const Context& context) const {
   context.print(first_line() + "\n");
   for (const DcpctlDeviceFacts& f : devices) context.print(device_text(f) + "\n");
@@ -171,13 +172,7 @@ void StagingReport::print_head(const Context& context) const {
 
 void StagingReport::print(const Context& context) const {
   context.print("\n" + table_text(table_of(*this), 2) + "\n");
-  std::vector<std::string> reasons;
-  for (const StagingLine& l : lines) {
-    std::string why = l.measured() ? l.note : l.unavailable;
-    if (!why.empty()) why = std::string(name_of(l.how.method)) + ": " + (l.measured() ? "" : "not measured, ") + escaped(why);
-    if (!why.empty() && std::ranges::find(reasons, why) == reasons.end()) reasons.push_back(std::move(why));
-  }
-  for (const std::string& r : reasons) context.print(r + "\n");
+  for (const std::string& r : reasons()) context.print(r + "\n");
   for (const std::string& c : conclusions()) context.print(c + "\n");
 }
 
@@ -235,36 +230,61 @@ void StagingReport::json(JsonWriter& out) const {
   out.member("verdict", verdict(lines, last, workloads[last].name));
 }
 
-std::string StagingReport::html_head() const { return "<p>" + html_text(first_line()) + "</p>\n"; }
+PageHead StagingReport::page_head() const {
+  PageHead head{.command = "dcpctl bench staging", .title = escaped(devices.front().name), .verdict = {}, .facts = {first_line()}};
+  for (const DcpctlDeviceFacts& f : devices) head.facts.push_back(device_text(f));
+  if (const std::string name = link_name(link); !name.empty())
+    head.cards.push_back({.label = "link under load", .value = name, .note = gigabytes(link_limit(link)) + " GB/s at most"});
+  head.cards.push_back(
+      {.label = "devices", .value = grouped(devices.size()), .note = host_copies ? "no GPU: from host memory to host memory" : ""});
+  const Workload& last = workloads.back();
+  head.cards.push_back(
+      {.label = "workload", .value = last.name, .note = counted(last.tensors.size(), "tensor") + ", " + human_bytes(last.bytes())});
+  if (lines.empty()) return head;
+  if (const double best = best_rate(lines); best > 0) head.cards.push_back({.label = "fastest copy", .value = gigabytes(best) + " GB/s"});
+  const std::vector<std::string> sentences = conclusions();
+  head.verdict = sentences.back();
+  if (slow_link(lines, link)) head.tone = "warn";
+  head.facts.insert(head.facts.end(), sentences.begin(), sentences.end());
+  for (std::string& r : reasons()) head.facts.push_back(std::move(r));
+  return head;
+}
 
-std::string StagingReport::html() const {
-  std::string body;
+void StagingReport::sections(JsonWriter& json) const {
   const auto name = [&](const StagingLine& l) { return series_name(l, nodes.size() > 1, devices.size() > 1); };
   if (curve) {
-    std::vector<Series> series;
+    std::vector<std::pair<std::string, std::vector<const StagingLine*>>> series;
     for (const StagingLine& l : lines) {
       if (!l.measured()) continue;
-      auto at = std::ranges::find(series, name(l), &Series::name);
+      auto at = std::ranges::find(series, name(l), [](const auto& s) { return s.first; });
       if (at == series.end()) at = series.insert(series.end(), {name(l), {}});
-      at->points.emplace_back(static_cast<double>(l.bytes), l.rate() / 1e9);
+      at->second.push_back(&l);
     }
-    body += curve_svg(series, link_limit(link) / 1e9, link_name(link));
+    json.begin_object().member("type", "curves").member("title", "How fast copies are");
+    json.member("limit", link_limit(link) / 1e9).member("limitName", link_name(link)).key("series").begin_array();
+    for (const auto& [title, points] : series) {
+      json.begin_object().member("name", title).key("points").begin_array();
+      for (const StagingLine* l : points) json.begin_array().value(l->bytes).value(l->rate() / 1e9).end_array();
+      json.end_array().end_object();
+    }
+    json.end_array().end_object();
   }
   const size_t last = workloads.size() - 1;
-  std::vector<Bar> bars;
+  json.begin_object().member("type", "bars").key("legend").value(std::vector<std::string>{"allocate", "first touch", "copy"});
+  json.member("title", "How long a save of " + workloads[last].name + " (" + human_bytes(workloads[last].bytes()) + ") blocks");
+  json.key("bars").begin_array();
   for (const StagingLine& l : lines) {
     if (l.workload != last || !l.measured()) continue;
-    const auto median = [&](uint64_t Repeat::* part) {
+    json.begin_object().member("name", name(l)).key("parts").begin_array();
+    for (uint64_t Repeat::* part : {&Repeat::allocate_ns, &Repeat::touch_ns, &Repeat::copy_ns}) {
       std::vector<uint64_t> values;
       for (const Repeat& r : l.repeats) values.push_back(r.*part);
-      return spread_of(std::move(values)).median;
-    };
-    bars.push_back({name(l), {median(&Repeat::allocate_ns), median(&Repeat::touch_ns), median(&Repeat::copy_ns)}});
+      json.value(spread_of(std::move(values)).median);
+    }
+    json.end_array().end_object();
   }
-  body += "<h2>How long a save of " + html_text(workloads[last].name) + " (" + human_bytes(workloads[last].bytes()) + ") blocks</h2>\n";
-  body += bars_svg(bars, {"allocate", "first touch", "copy"});
-  for (const std::string& c : conclusions()) body += "<p class=\"verdict\">" + html_text(c) + "</p>\n";
-  return body + table_html(table_of(*this));
+  json.end_array().end_object();
+  table_section(json, "All that was measured", table_of(*this), 2);
 }
 
 }  // namespace dcp::cmd

@@ -7,14 +7,15 @@
 
 #include "base/json.h"
 #include "line/context.h"
+#include "report/page/page.h"
 #include "staging/chart.h"
 #include "staging/link.h"
 #include "staging/measure.h"
 
 namespace dcp::cmd {
 
-std::string table_html(const Table& table);
-extern const std::string_view kStagingStyle;  // for html_page
+// A section of a page: a table of which the first `left` columns are names.
+void table_section(JsonWriter& json, std::string_view title, const Table& table, uint64_t left);
 
 struct StagingReport {
   bool host_copies = true;  // --device cpu: no GPU is measured
@@ -29,14 +30,15 @@ struct StagingReport {
   // First what is measured on which device; later the results.
   void print_head(const Context& context) const;
   void json_head(JsonWriter& out) const;
-  std::string html_head() const;
+  PageHead page_head() const;
   void print(const Context& context) const;
   void json(JsonWriter& out) const;
-  std::string html() const;
+  void sections(JsonWriter& json) const;
 
  private:
   std::string first_line() const;
   std::vector<std::string> conclusions() const;
+  std::vector<std::string> reasons() const;
 };
 
 }  // namespace dcp::cmd

@@ -7,7 +7,6 @@
 #include "app/write.h"
 #include "base/json.h"
 #include "line/sandbox.h"
-#include "report/html.h"
 #include "report/staging_report.h"
 #include "staging/cpu_device.h"
 #include "staging/host_memory.h"
@@ -21,9 +20,11 @@ void save_page(const StagingOptions& o, const std::string& page, Context& contex
 }
 
 std::string answer(const StagingOptions& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {
-  if (!o.html.empty())
-    save_page(o, html_page("dcpctl bench staging", kStagingStyle, report.html_head() + (training ? training->html() : report.html())),
-              context);
+  if (!o.html.empty()) {
+    PageHead head = report.page_head();
+    if (training) head.verdict = training->verdict();
+    save_page(o, page_html(head, [&](JsonWriter& json) { training ? training->sections(json) : report.sections(json); }), context);
+  }
   if (!context.common.json) {
     report.print_head(context);
     if (training) training->print(context);

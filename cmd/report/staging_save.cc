@@ -5,7 +5,6 @@
 #include "line/option_values.h"
 #include "line/progress.h"
 #include "line/sandbox.h"
-#include "report/html.h"
 #include "report/staging_report.h"
 #include "request/dtype_flags.h"
 
@@ -109,13 +108,18 @@ void TrainingReport::json(JsonWriter& out) const {
   out.end_array().member("verdict", train_verdict(modes, without_saves)).end_object();
 }
 
-std::string TrainingReport::html() const {
-  std::string body = "<h2>Training with saves</h2>\n" + table_html(mode_table(*this)) + "<p class=\"verdict\">" +
-                     html_text(train_verdict(modes, without_saves)) + "</p>\n";
-  for (const TrainResult& m : modes)
-    body += "<h3>" + html_text(name_of(*m.mode)) + "</h3>\n" +
-            timeline_svg(m.spans, {std::begin(kTrainLanes), std::end(kTrainLanes)}, {std::begin(kTrainKinds), std::end(kTrainKinds)});
-  return body;
+std::string TrainingReport::verdict() const { return train_verdict(modes, without_saves); }
+
+void TrainingReport::sections(JsonWriter& json) const {
+  table_section(json, "Training with saves", mode_table(*this), 1);
+  for (const TrainResult& m : modes) {
+    json.begin_object().member("type", "lanes").member("title", name_of(*m.mode));
+    json.key("lanes").value(std::vector<std::string>(std::begin(kTrainLanes), std::end(kTrainLanes)));
+    json.key("kinds").value(std::vector<std::string>(std::begin(kTrainKinds), std::end(kTrainKinds))).key("spans").begin_array();
+    for (const Span& s : m.spans)
+      json.begin_array().value(uint64_t{s.lane}).value(uint64_t{s.kind}).value(s.begin_ns).value(s.end_ns).value(s.label).end_array();
+    json.end_array().end_object();
+  }
 }
 
 void add_save(Command& c, SaveFlags& f) {

@@ -29,7 +29,8 @@ struct TrainingReport {
 
   void print(const Context& context) const;
   void json(JsonWriter& out) const;
-  std::string html() const;
+  std::string verdict() const;
+  void sections(JsonWriter& json) const;
 };
 
 // Creates the folder of --save, which must be empty, with one folder per mode. Throws output_exists, and what train() throws.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -64,6 +65,24 @@ std::string histogram_text(const TensorStats& s) {
   return text.empty() ? "" : "  magnitudes\n" + text;
 }
 
+// Eight heights, of how many values lie in each step from min to max.
+std::string steps_text(const TensorStats& s) {
+  constexpr std::array<std::string_view, 9> kHeights{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const uint64_t most = std::max<uint64_t>(*std::ranges::max_element(s.steps), 1);
+  std::string text;
+  for (const uint64_t n : s.steps)
+    text += kHeights[n == 0 ? 0 : 1 + static_cast<size_t>(7 * static_cast<double>(n) / static_cast<double>(most))];
+  return text;
+}
+
+std::string quantile_text(const TensorStats& s, size_t n) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g", s.quantiles[n]);
+  return text;
+}
+
+constexpr size_t kLow = 1, kMiddle = 3, kHigh = 5;  // of the quantiles, those that a table shows: 5, 50 and 95 %
+
 std::string names_of(const StatsResult& result, uint64_t TensorStats::* count) {
   std::vector<std::string> names;
   for (const KeyStats& k : result.tensors)
@@ -79,13 +98,14 @@ Cells stats_row(const KeyStats& k) {
   else if (s.finite() == 0) row.insert(row.end(), {"", "", "", "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
   else
     row.insert(row.end(), {bound_text(k.dtype, s.min), bound_text(k.dtype, s.max), number_text(s.mean),
-                           s.finite() > 1 ? number_text(s.std()) : "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
+                           s.finite() > 1 ? number_text(s.std()) : "", grouped(s.zero), grouped(s.nan), grouped(s.infinite),
+                           quantile_text(s, kLow), quantile_text(s, kMiddle), quantile_text(s, kHigh), "|" + steps_text(s) + "|"});
   return row;
 }
 
 // So that lines fit a terminal: what says least of a model that went wrong goes first. From right to left.
 std::vector<size_t> columns_left_out(const RowSource& rows, size_t width) {
-  constexpr size_t kStd = 6, kMean = 5, kZero = 7, kShape = 2, kDtype = 1;
+  constexpr size_t kStd = 6, kMean = 5, kZero = 7, kShape = 2, kDtype = 1, kPercent5 = 10, kPercent50 = 11, kPercent95 = 12, kSteps = 13;
   std::vector<size_t> widths;
   rows([&](const Cells& row) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -94,7 +114,7 @@ std::vector<size_t> columns_left_out(const RowSource& rows, size_t width) {
   size_t sum = 0;
   for (const size_t w : widths) sum += w + 2;
   std::vector<size_t> left_out;
-  for (const size_t column : {kStd, kMean, kZero, kDtype, kShape}) {
+  for (const size_t column : {kPercent5, kPercent95, kPercent50, kStd, kMean, kSteps, kZero, kDtype, kShape}) {
     if (sum <= width + 2 || column >= widths.size()) break;
     sum -= widths[column] + 2;
     left_out.push_back(column);
@@ -116,6 +136,12 @@ std::string stats_text(const KeyStats& k) {
     if (s.finite() > 1) text += line("std", number_text(s.std()));
   }
   text += line("zero", grouped(s.zero)) + line("NaN", grouped(s.nan)) + line("inf", grouped(s.infinite));
+  if (s.finite() > 1) {
+    std::string quantiles;
+    for (size_t n = 0; n < TensorStats::kPercents.size(); ++n)
+      quantiles += (n > 0 ? "  " : "") + std::to_string(TensorStats::kPercents[n]) + " % " + quantile_text(s, n);
+    text += line("below", quantiles) + line("steps", "|" + steps_text(s) + "| from min to max");
+  }
   return text + histogram_text(s);
 }
 
@@ -135,7 +161,10 @@ void stats_json(JsonWriter& out, const KeyStats& k) {
   if (s.finite() == 0) return;
   bound_json(out, "min", k.dtype, s.min);
   bound_json(out, "max", k.dtype, s.max);
-  out.member("mean", s.mean).member("std", s.std()).key("magnitudes").begin_array();
+  out.member("mean", s.mean).member("std", s.std()).key("quantiles").begin_array();
+  for (size_t n = 0; n < TensorStats::kPercents.size(); ++n)
+    out.begin_object().member("percent", TensorStats::kPercents[n]).member("value", s.quantiles[n]).end_object();
+  out.end_array().member("steps", s.steps).key("magnitudes").begin_array();
   for (size_t i = 0; i < s.decades.size(); ++i) {
     if (s.decades[i] == 0) continue;
     out.begin_object();
@@ -156,6 +185,47 @@ void stats_json(JsonWriter& out, const StatsResult& result) {
   out.end_array();
 }
 
+void stats_section(JsonWriter& json, const StatsResult& result) {
+  std::vector<const KeyStats*> sorted;
+  for (const KeyStats& k : result.tensors) sorted.push_back(&k);
+  std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
+  json.begin_object().member("type", "stats").key("keys").begin_array();
+  for (const KeyStats* k : sorted) {
+    const TensorStats& s = k->stats;
+    json.begin_object().member("key", escaped(k->key)).member("dtype", facts_of(k->dtype).name).member("shape", k->shape);
+    if (k->fault) json.member("fault", to_line(worded(*k->fault)));
+    else if (k->has_numbers) {
+      json.member("values", s.values);
+      for (const auto& [name, count] : {std::pair("nan", s.nan), std::pair("inf", s.infinite), std::pair("zero", s.zero)})
+        if (count > 0) json.member(name, count);
+      if (s.finite() > 0) {
+        bound_json(json, "min", k->dtype, s.min);
+        bound_json(json, "max", k->dtype, s.max);
+        json.member("mean", s.mean).member("std", s.std()).member("steps", s.steps).key("quantiles").begin_array();
+        for (size_t n = 0; n < TensorStats::kPercents.size(); ++n)
+          json.begin_array().value(TensorStats::kPercents[n]).value(s.quantiles[n]).end_array();
+        json.end_array();
+      }
+      const auto first = std::ranges::find_if(s.decades, [](uint64_t n) { return n > 0; }) - s.decades.begin();
+      std::vector<uint64_t> counts(s.decades.begin() + first, s.decades.end());
+      while (!counts.empty() && counts.back() == 0) counts.pop_back();
+      if (!counts.empty()) json.member("first", TensorStats::kLowest + static_cast<int>(first)).member("counts", counts);
+    }
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+Card stats_card(const StatsResult& result) {
+  uint64_t bad = 0;
+  for (const KeyStats& k : result.tensors) bad += k.stats.nan + k.stats.infinite > 0;
+  if (bad > 0) return {.label = "values", .value = "NaN or inf", .note = "in " + counted(bad, "tensor"), .tone = "bad"};
+  return {.label = "values",
+          .value = "no NaN, no inf",
+          .note = counted(result.tensors.size(), "tensor") + ", " + human_bytes(result.bytes_read) + " read",
+          .tone = "good"};
+}
+
 void print_stats(const StatsResult& result, const Context& context) {
   const std::string nan = names_of(result, &TensorStats::nan), infinite = names_of(result, &TensorStats::infinite);
   context.print(counted(result.tensors.size(), "tensor") + "\n");
@@ -167,10 +237,11 @@ void print_stats(const StatsResult& result, const Context& context) {
   for (const KeyStats& k : result.tensors) sorted.push_back(&k);
   std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
   const auto rows = [&](const std::function<void(Cells)>& add) {
-    if (!sorted.empty()) add({"key", "dtype", "shape", "min", "max", "mean", "std", "zero", "NaN", "inf"});
+    if (!sorted.empty())
+      add({"key", "dtype", "shape", "min", "max", "mean", "std", "zero", "NaN", "inf", "5 %", "50 %", "95 %", "min to max"});
     for (const KeyStats* k : sorted) add(stats_row(*k));
   };
-  std::vector<bool> right{false, false, false, true, true, true, true, true, true, true};
+  std::vector<bool> right{false, false, false, true, true, true, true, true, true, true, true, true, true, false};
   const std::vector<size_t> left_out =
       context.at_terminal(STDOUT_FILENO) ? columns_left_out(rows, context.columns(STDOUT_FILENO)) : std::vector<size_t>{};
   for (const size_t column : left_out) right.erase(right.begin() + static_cast<ptrdiff_t>(column));

@@ -6,6 +6,7 @@
 #include "app/stats.h"
 #include "base/json.h"
 #include "line/context.h"
+#include "report/page/page.h"
 
 namespace dcp::cmd {
 
@@ -15,6 +16,9 @@ void stats_json(JsonWriter& out, const KeyStats& stats);  // members of the obje
 
 // For many: which ones have NaN or infinite values, then a row for each.
 void stats_json(JsonWriter& out, const StatsResult& result);  // the member "stats"
+// The section "stats" of a page, and the card that says what is in it.
+void stats_section(JsonWriter& json, const StatsResult& result);
+Card stats_card(const StatsResult& result);
 void print_stats(const StatsResult& result, const Context& context);
 
 }  // namespace dcp::cmd

@@ -14,6 +14,7 @@
 #include "line/lines.h"
 #include "line/option_values.h"
 #include "line/problem_words.h"
+#include "report/inspect_text.h"
 #include "report/stats_report.h"
 #include "report/step_text.h"
 #include "report/write_report.h"
@@ -233,6 +234,24 @@ int VerifyReport::done(const Context& context) {
   else print(context);
   if (!of_run && !context.common.json && !context.common.quiet) print_values(context);
   return exit_;
+}
+
+std::string VerifyReport::html(InspectResult found) const {
+  found.findings = result.findings;
+  const bool is_bad = result.is_damaged() || exit_ != 0;
+  InspectMore more{.command = "dcpctl verify",
+                   .verdict = verdict() + not_finite(stats),
+                   .tone = is_bad                                                                ? "bad"
+                           : result.count(Severity::kWarning) > 0 || result.left_out_records > 0 ? "warn"
+                                                                                                 : "good",
+                   .checked = {.label = "checked", .value = counted(result.records, "CRC"), .note = human_bytes(result.bytes) + " read"},
+                   .stats = stats ? &*stats : nullptr};
+  if (result.left_out_records > 0)
+    more.checked.note +=
+        "; " + grouped(result.left_out_records) + " of " + counted(result.data_records, "data record") + " left out by " + left_out_by;
+  if (result.records_without_crc > 0) more.checked.note += "; " + counted(result.records_without_crc, "record") + " without one";
+  if (result.harm && result.left_out_records == 0) more.note = whole_text();
+  return inspect_html(found, more);
 }
 
 void VerifyReport::print_values(const Context& context) const {

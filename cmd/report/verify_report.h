@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/inspect.h"
 #include "app/stats.h"
 #include "app/verify.h"
 #include "base/json.h"
@@ -29,6 +30,8 @@ class VerifyReport {
 
   // Prints the answer, returns the exit code.
   int done(const Context& context);
+  // The page of --html, on the files and tensors that `found` has. After done().
+  std::string html(InspectResult found) const;
   // For ranks other than 0, which print nothing: exits with rank 0's code.
   int follow(int exit) { return exit_ = exit; }
   // Runs `body`; renders its failure; writes --report whatever happened. Returns the exit code.

@@ -145,6 +145,7 @@ std::vector<TensorKeys> compare_keys(const DiffRequest& request, const Both& in,
     } else {
       ++(a->kind == DiffKey::Kind::kObject && b->kind == DiffKey::Kind::kObject ? result.objects : result.tensors);
       result.state_of_both += a->is_state;
+      result.common.emplace_back(a->key);
       if (const auto kind = difference_of(request, in, *a, *b, tensors))
         result.differences.push_back({.kind = *kind, .key = a->key, .a = held(in.a, *a), .b = held(in.b, *b)});
       ++a, ++b;

@@ -54,6 +54,7 @@ struct DiffResult {
   Side a, b;
   std::vector<UnmatchedRule> unmatched;     // rules that match no key of either side
   std::vector<KeyDifference> differences;   // by key
+  std::vector<std::string> common;          // keys on both sides, by name
   uint64_t tensors = 0, objects = 0;        // on both sides
   uint64_t state_of_both = 0;               // of these, keys that a trainer keeps beside the model
   uint64_t elements = 0, tensor_bytes = 0;  // whose values were compared, of one side

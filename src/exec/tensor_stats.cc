@@ -36,6 +36,68 @@ size_t decade_of(double magnitude) {
   return static_cast<size_t>(n);
 }
 
+// Of a finite value: by its sign, exponent and the first five bits of its fraction. 0 is between the least on either side.
+int32_t part_of(double value) {
+  if (value == 0) return 0;
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  const auto magnitude = static_cast<int32_t>((bits & ~(uint64_t{1} << 63)) >> 47) + 1;
+  return value < 0 ? -magnitude : magnitude;
+}
+
+// The magnitudes between which the values of a part lie, with the sign of the part.
+std::pair<double, double> bounds_of_part(int32_t part) {
+  if (part == 0) return {0, 0};
+  const auto at = [&](int32_t magnitude) {
+    const uint64_t bits = static_cast<uint64_t>(magnitude - 1) << 47;
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    return std::isfinite(value) ? value : std::numeric_limits<double>::max();
+  };
+  return part > 0 ? std::pair(at(part), at(part + 1)) : std::pair(-at(-part + 1), -at(-part));
+}
+
+using Parts = std::vector<std::pair<int32_t, uint64_t>>;
+
+Parts joined(const Parts& a, const Parts& b) {
+  Parts all;
+  all.reserve(a.size() + b.size());
+  for (auto i = a.begin(), j = b.begin(); i != a.end() || j != b.end();) {
+    if (j == b.end() || (i != a.end() && i->first < j->first)) all.push_back(*i++);
+    else if (i == a.end() || j->first < i->first) all.push_back(*j++);
+    else all.emplace_back(i->first, i->second + j->second), ++i, ++j;
+  }
+  return all;
+}
+
+// Counts parts of many values, in a table that a thread keeps.
+class PartCounts {
+ public:
+  void add(std::span<const double> values) {
+    for (const double v : values) {
+      if (!(std::abs(v) <= std::numeric_limits<double>::max())) continue;
+      const int32_t part = part_of(v);
+      low_ = std::min(low_, part);
+      high_ = std::max(high_, part);
+      ++table()[static_cast<size_t>(part + kMost)];
+    }
+  }
+  Parts take() {
+    Parts parts;
+    for (int32_t part = low_; part <= high_; ++part)
+      if (uint64_t& n = table()[static_cast<size_t>(part + kMost)]; n > 0) parts.emplace_back(part, std::exchange(n, 0));
+    return parts;
+  }
+
+ private:
+  static constexpr int32_t kMost = 1 << 16;  // of exponent and fraction, and one
+  static std::vector<uint64_t>& table() {
+    thread_local std::vector<uint64_t> counts(2 * kMost + 1);
+    return counts;
+  }
+  int32_t low_ = kMost, high_ = -kMost;
+};
+
 double total(const double (&lanes)[kLanes]) {
   return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
@@ -98,12 +160,35 @@ TensorStats& TensorStats::operator+=(const TensorStats& more) {
     deviations += more.deviations + apart * apart * (a * b / (a + b));
     mean = finite() > 0 ? mean + apart * (b / (a + b)) : more.mean;
   }
+  parts = parts.empty() ? more.parts : joined(parts, more.parts);
   values += more.values;
   nan += more.nan;
   infinite += more.infinite;
   zero += more.zero;
   for (size_t n = 0; n < decades.size(); ++n) decades[n] += more.decades[n];
   return *this;
+}
+
+void TensorStats::settle() {
+  if (is_settled || finite() == 0) return;
+  is_settled = true;
+  const auto low = static_cast<double>(min), high = static_cast<double>(max), wide = (high - low) / static_cast<double>(steps.size());
+  uint64_t seen = 0;
+  size_t next = 0;
+  for (const auto& [part, count] : parts) {
+    const auto [begin, end] = bounds_of_part(part);
+    for (; next < kPercents.size(); ++next) {
+      const double rank = kPercents[next] / 100.0 * static_cast<double>(finite());
+      if (rank > static_cast<double>(seen + count)) break;
+      const double share = std::max(rank - static_cast<double>(seen), 0.0) / static_cast<double>(count);
+      quantiles[next] = std::clamp(begin + (end - begin) * share, low, high);
+    }
+    seen += count;
+    const double middle = std::clamp(begin + (end - begin) / 2, low, high);
+    const double step = wide > 0 ? std::floor((middle - low) / wide) : 0;
+    steps[static_cast<size_t>(std::clamp(step, 0.0, 7.0))] += count;
+  }
+  parts = {};
 }
 
 bool has_numbers(DType dtype) { return convertible(component_of(dtype), DType::float64); }
@@ -113,15 +198,18 @@ TensorStats stats_of(DType dtype, Bytes elements) {
   const uint64_t each = bytes_of(part);
   std::array<double, kBlock> block;
   TensorStats all;
+  PartCounts counts;
   for (uint64_t at = 0; at < elements.size(); at += kBlock * each) {
     const auto count = static_cast<size_t>(std::min<uint64_t>(kBlock, (elements.size() - at) / each));
     const std::byte* from = elements.data() + at;
     convert(reinterpret_cast<std::byte*>(block.data()), DType::float64, from, part, count);
     TensorStats s = stats_of_block(std::span(block).first(count));
+    counts.add(std::span(block).first(count));
     if (part == DType::int64) exact_bounds<int64_t>(from, count, s);
     if (part == DType::uint64) exact_bounds<uint64_t>(from, count, s);
     all += s;
   }
+  all.parts = counts.take();
   return all;
 }
 
@@ -158,13 +246,20 @@ void StatsSink::done(uint64_t unit) {
   if (taken == doing_.end()) return;
   done_.insert(doing_.extract(taken));
   for (auto first = done_.begin(); first != done_.end() && first->first == next_; first = done_.erase(first), ++next_)
-    for (const auto& [file, part] : first->second) sums_[file] += part;
+    for (const auto& [file, part] : first->second) add(file, part);
+}
+
+// Units go through files in their order, so what lies before the current one is complete.
+void StatsSink::add(uint32_t file, const TensorStats& part) {
+  if (file != current_) sums_[std::exchange(current_, file)].settle();
+  sums_[file] += part;
 }
 
 void StatsSink::finish() {
   const std::lock_guard lock(mutex_);
   while (!doing_.empty()) done(doing_.begin()->first);
   in_hand = {};
+  if (!sums_.empty()) sums_[current_].settle();
 }
 
 }  // namespace dcp

@@ -29,6 +29,16 @@ struct TensorStats {
   static constexpr int kLowest = -16;
   std::array<uint64_t, 32> decades{};
 
+  // How many finite values lie in which of 32 parts of an octave, until settle(): the key orders values.
+  std::vector<std::pair<int32_t, uint64_t>> parts;
+  // Once all is summed: values below which so many percent of the finite ones lie, to one part in a hundred, and how many lie in each of eight
+  // equal steps from min to max.
+  static constexpr std::array<int, 7> kPercents{1, 5, 25, 50, 75, 95, 99};
+  std::array<double, kPercents.size()> quantiles{};
+  std::array<uint64_t, 8> steps{};
+  bool is_settled = false;
+  void settle();  // and forgets the parts
+
   uint64_t finite() const { return values - nan - infinite; }
   double std() const;  // as torch.std: divides by n - 1; NaN for fewer than two values
   TensorStats& operator+=(const TensorStats& more);
@@ -56,6 +66,7 @@ class StatsSink final : public Sink, public UnitSupply {
  private:
   using Parts = std::vector<std::pair<uint32_t, TensorStats>>;  // by file, in order of arrival
   void done(uint64_t unit);                                     // with the lock
+  void add(uint32_t file, const TensorStats& part);             // in the order of units
 
   const Plan& plan_;
   std::vector<DType> dtypes_;
@@ -64,6 +75,7 @@ class StatsSink final : public Sink, public UnitSupply {
   std::map<uint64_t, Parts> doing_, done_;  // by unit; done_: finished, but waiting for an earlier one
   uint64_t next_ = 0;                       // the first unit that is not summed yet
   std::vector<TensorStats> sums_;
+  size_t current_ = 0;  // the file that is being summed: those before it are complete
 };
 
 }  // namespace dcp

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The drawings of `inspect --html`, of files and tensors of any size: in proportion, in order, and in coordinates that a browser keeps apart.
+"""The data in pages of `inspect --html`, of files and tensors of any size: where things lie, and how they are cut.
 
     page.py DCPCTL
     page.py DCPCTL --keep FOLDER    writes the pages there, to be looked at
 """
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -17,9 +18,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bad"))
 from recipes import Checkpoint, Item, Tensor, archive, dump  # noqa: E402
 
 KiB, MiB, GiB, TiB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
-UNITS = 1000      # of a drawing, each way
-NEAR = 0.01       # of a unit: coordinates are rounded
-RECT = re.compile(r'<rect x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)" fill="[^"]*"><title>([^<]*)</title></rect>')
 FAULTS = []
 
 
@@ -47,31 +45,11 @@ def checkpoint(folder, files, tensors):
         os.truncate(folder / name, size)  # sparse: the picture is drawn from sizes
 
 
-def drawings(page):
-    """Each drawing as its rectangles: (x, y, width, height, title)."""
-    found = []
-    for view, inside in re.findall(r"<svg ([^>]*)>(.*?)</svg>", page):
-        need('viewBox="0 0 1000 1000"' in view and 'preserveAspectRatio="none"' in view, f"a drawing's view is {view}")
-        rectangles = [(*map(float, m.groups()[:4]), m[5]) for m in RECT.finditer(inside)]
-        need(len(rectangles) == inside.count("<rect"), f"rectangles of another form: {inside[:200]}")
-        for x, y, width, height, title in rectangles:
-            inside_it = min(x, y) >= 0 and min(width, height) >= 1 - NEAR and max(x + width, y + height) <= UNITS + NEAR
-            need(inside_it, f"{title}: {x} {y} {width} {height}")
-        found.append(rectangles)
-    return found
-
-
-def check_side(drawn, wanted, whole, what):
-    """Stretches of `whole` bytes or elements along x: those that can be seen in their order, then those that had to be widened, in theirs."""
-    sides = [(begin * UNITS / whole, end * UNITS / whole) for begin, end in wanted]
-    sides = [s for s in sides if s[1] - s[0] >= 1] + [s for s in sides if s[1] - s[0] < 1]
-    need(len(drawn) == len(sides), f"{what}: {len(drawn)} rectangles, expected {len(sides)}")
-    for (x, y, width, height, title), (begin, end) in zip(drawn, sides):
-        need((y, height) == (0, UNITS), f"{what}: {title}: from {y}, {height} high")
-        if end - begin >= 1:
-            need(abs(x - begin) < NEAR and abs(width - (end - begin)) < NEAR, f"{what}: {title}: {x} {width}, expected {begin} {end - begin}")
-        else:
-            need(width == 1 and abs(x - min(begin, UNITS - 1)) < NEAR, f"{what}: {title}: {x} {width}, expected {begin} and a width of 1")
+def sides(cut, whole):
+    """The sizes that the page says a dim is cut into: none, even ones, or each."""
+    if isinstance(cut, list):
+        return cut
+    return [min(cut, whole - at) for at in range(0, whole, cut)] if cut else [whole]
 
 
 def stretches(size):
@@ -80,22 +58,34 @@ def stretches(size):
 
 
 def files_of(size, dcpctl, folder):
-    """Bars of a file of `size` and of one half as large."""
+    """What lies where in a file of `size` and in one half as large: what touches is one stretch."""
     sizes = {"__0_0.distcp": size, "__1_0.distcp": size // 2}
     items = {name: [(f"{key}{n}", at, length) for key, at, length in stretches(s)] for n, (name, s) in enumerate(sizes.items())}
     checkpoint(folder / "ckpt", {name: (s, items[name]) for name, s in sizes.items()}, {})
-    for drawn, (name, s) in zip(drawings(page_of(dcpctl, folder)), sizes.items(), strict=True):
-        check_side(drawn, [(at, at + length) for _, at, length in items[name]], size, f"{name} of {size:,} bytes")
+    for file, (name, s) in zip(data_of(dcpctl, folder)["files"], sizes.items(), strict=True):
+        first = 16 + s // 2 + s // 4
+        wanted = [0, first, 0, s - 16 - first, 16, 0]
+        need(file["name"] == name and file["bytes"] == s and file["parts"] == wanted, f"{name} of {s:,} bytes: {file}, expected {wanted}")
 
 
 def tensor_of(elements, dcpctl, folder):
-    """Boxes of a tensor: cut evenly, unevenly, and with a chunk of one element between large ones."""
+    """A tensor cut evenly, unevenly, and with a chunk of one element between large ones."""
     quarter = elements // 4
     cuts = {"even": [quarter] * 4, "uneven": [elements // 2, elements // 3, elements // 6], "one": [quarter, 1, 2 * quarter, 1], "ranks": [elements // 256] * 256}
     checkpoint(folder / "ckpt", {}, cuts)
-    for drawn, key in zip(drawings(page_of(dcpctl, folder))[8:], sorted(cuts), strict=True):  # in natural order
-        begins = [0, *itertools.accumulate(cuts[key])]
-        check_side(drawn, list(zip(begins, begins[1:])), begins[-1], f"{key} of {elements:,} elements")
+    data = data_of(dcpctl, folder)
+    for (_, _, _, form, place), key in zip(data["entries"], sorted(cuts), strict=True):  # in natural order
+        form, files = data["forms"][form], []
+        for n in data["places"][place]:
+            files += [n] if n >= 0 else range(files[-1] + 1, files[-1] + 1 - n)
+        need(form["shape"] == [sum(cuts[key])] and form["chunks"] == len(cuts[key]), f"{key} of {elements:,} elements: {form}")
+        need(sides(form["cuts"][0], form["shape"][0]) == cuts[key], f"{key} of {elements:,} elements: {form['cuts']}, expected {cuts[key]}")
+        need(files == [n % 8 for n in range(len(cuts[key]))], f"{key}: in {files}")
+
+
+def data_of(dcpctl, folder):
+    """What the page says of the checkpoint."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', page_of(dcpctl, folder), re.S)[1])["sections"][0]
 
 
 def page_of(dcpctl, folder):

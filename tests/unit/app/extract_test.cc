@@ -229,6 +229,7 @@ TEST_CASE("statistics are those of the elements, and bit for bit the same with a
       CHECK(a.deviations == b.deviations);
       CHECK((a.min == b.min && a.max == b.max));
       CHECK(a.decades == b.decades);
+      CHECK((a.is_settled && a.quantiles == b.quantiles && a.steps == b.steps));
     }
     const TensorStats& s = one.tensors[1].stats;
     const std::string all = c.elements(one.tensors[1].shape);
@@ -266,6 +267,34 @@ TEST_CASE("what is no number is counted, and not part of the bounds") {
   CHECK(std::isnan(stats_of(DType::float32, bytes.first(4)).std()));
   CHECK_FALSE(has_numbers(DType::bits8));
   CHECK(stats_of(DType::complex64, bytes.first(16)).values == 4);
+}
+
+TEST_CASE("quantiles and steps of values, to one part in a hundred, whatever their order") {
+  std::vector<double> values;
+  for (int n = -1000; n <= 3000; ++n) values.push_back(n * 0.01);  // -10 to 30
+  const auto bytes_of_values = [](const std::vector<double>& v) {
+    return Bytes(reinterpret_cast<const std::byte*>(v.data()), 8 * v.size());
+  };
+  TensorStats s = stats_of(DType::float64, bytes_of_values(values));
+  std::ranges::reverse(values);
+  TensorStats other = stats_of(DType::float64, bytes_of_values({values.begin(), values.begin() + 1500}));
+  other += stats_of(DType::float64, bytes_of_values({values.begin() + 1500, values.end()}));
+  s.settle();
+  other.settle();
+  CHECK(s.quantiles == other.quantiles);
+  for (size_t n = 0; n < s.quantiles.size(); ++n) {
+    const double wanted = -10 + 40 * TensorStats::kPercents[n] / 100.0;
+    CHECK(std::abs(s.quantiles[n] - wanted) <= 0.01 * std::abs(wanted) + 0.01);
+  }
+  for (const uint64_t n : s.steps) CHECK((n > 430 && n < 570));  // of 4,001 an eighth, but for the values of parts that a border cuts
+  CHECK(s.parts.empty());
+
+  const std::vector<double> alike(5, 0.3), mixed{0, 0, std::nan(""), INFINITY, -2};
+  TensorStats one = stats_of(DType::float64, bytes_of_values(alike)), few = stats_of(DType::float64, bytes_of_values(mixed));
+  one.settle();
+  few.settle();
+  CHECK((one.quantiles.front() == 0.3 && one.quantiles.back() == 0.3 && one.steps[0] == 5));
+  CHECK((few.quantiles.front() == -2 && few.quantiles[3] == 0 && few.steps[0] == 1 && few.steps[7] == 2));
 }
 
 TEST_CASE("a tensor without elements has no statistics, and no pieces") {

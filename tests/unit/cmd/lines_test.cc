@@ -4,7 +4,7 @@
 
 #include "line/command_text.h"
 #include "line/progress.h"
-#include "report/html.h"
+#include "report/page/page.h"
 
 namespace dcp::cmd {
 namespace {
@@ -58,9 +58,10 @@ TEST_CASE("the details of a command are prose, tables and command lines") {
 TEST_CASE("a name on a page is text, whatever it holds") {
   CHECK(html_text("<script>alert(\"a & b\")</script>") == "&lt;script&gt;alert(&quot;a &amp; b&quot;)&lt;/script&gt;");
   CHECK(html_text("a\x01\xff") == "a\\x01\\xff");
-  const std::string page = html_page("<t>", "", "<p>body</p>");
+  const std::string page = page_html({.command = "c", .title = "<t>", .verdict = "</script><b>"}, [](JsonWriter&) {});
   CHECK(page.find("<title>&lt;t&gt;</title>") != std::string::npos);
-  CHECK(page.ends_with("<p>body</p></body></html>\n"));
+  CHECK(page.find("<t>") == std::string::npos);
+  CHECK(page.find("\"verdict\":\"\\u003c/script>\\u003cb>\"") != std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,96 @@
+#include "report/fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/problem.h"
+#include "base/text.h"
+#include "line/option_values.h"
+#include "report/csv.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::string joined_names(const std::vector<std::string_view>& names, std::string_view between) {
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "" : between).append(name);
+  return text;
+}
+
+template <class List>
+std::string joined_values(const List& list) {
+  std::string text;
+  for (const auto& v : list) {
+    text += text.empty() ? "" : " ";
+    if constexpr (std::is_same_v<List, std::vector<std::string>>) text += v;
+    else text += std::to_string(v);
+  }
+  return text;
+}
+
+std::string cell(const FieldValue& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) return "";
+        else if constexpr (std::is_same_v<T, std::string>) return v;
+        else if constexpr (std::is_same_v<T, double>) return std::isfinite(v) ? python_float(v) : "";
+        else if constexpr (std::is_integral_v<T>) return std::to_string(v);
+        else return joined_values(v);
+      },
+      value);
+}
+
+void value_json(JsonWriter& json, const FieldValue& value) {
+  std::visit(
+      [&](const auto& v) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>) json.null();
+        else json.value(v);
+      },
+      value);
+}
+
+}  // namespace
+
+void add_fields(Command& c, FieldFlags& flags, const std::vector<std::string_view>& names) {
+  const std::string group = "Rows for scripts";
+  const Choices<RowFormat> formats{{"jsonl", RowFormat::kJsonl}, {"csv", RowFormat::kCsv}};
+  c.choice("--format", flags.format, formats, "FORMAT",
+           "A row for each, as a line of JSON (jsonl) or of CSV (csv, RFC 4180), with bare numbers")
+      .in(group);
+  c.option("--fields", flags.fields, "LIST", "Of each row these alone, in this order (default: all): " + joined_names(names, ", "))
+      .needs("--format")
+      .in(group);
+}
+
+FieldRows::FieldRows(const FieldFlags& flags, const std::vector<std::string_view>& names, const Context& context)
+    : format_(flags.format), context_(context) {
+  if (flags.fields.empty()) wanted_.assign(names.begin(), names.end());
+  else wanted_ = split_list(flags.fields);
+  for (const std::string& field : wanted_)
+    if (std::ranges::find(names, field) == names.end())
+      fail(ProblemId::usage, {}, "--fields '" + escaped(field) + "'", joined_names(names, ", "));
+  if (format_ == RowFormat::kCsv) context_.print(csv_row(wanted_));
+}
+
+void FieldRows::add(const std::function<FieldValue(std::string_view)>& value_of) const {
+  if (format_ == RowFormat::kCsv) {
+    Cells cells;
+    for (const std::string& field : wanted_) cells.push_back(cell(value_of(field)));
+    context_.print(csv_row(cells));
+    return;
+  }
+  std::string line;
+  JsonWriter json([&](std::string_view text) { line += text; });
+  json.begin_object();
+  for (const std::string& field : wanted_) {
+    json.key(field);
+    value_json(json, value_of(field));
+  }
+  json.end_object();
+  json.finish();
+  context_.print(line);
+}
+
+}  // namespace dcp::cmd
