@@ -107,7 +107,7 @@ void plans(JsonWriter& json, const RunSurvey& run, int64_t now) {
   };
   json.key("plans").begin_array();
   plan("--partial", {.partial = true});
-  for (const uint64_t keep : {1, 2, 3, 5, 10, 20}) plan("--keep-latest " + std::to_string(keep), {.keep_latest = keep});
+  for (const unsigned keep : {1u, 2u, 3u, 5u, 10u, 20u}) plan("--keep-latest " + std::to_string(keep), {.keep_latest = keep});
   json.end_array();
 }
 
