@@ -78,6 +78,7 @@ std::vector<std::string> described(const Planned& p) {
       case Group::Kind::kScatter: line = "scatter " + std::to_string(g.first); break;
       case Group::Kind::kCopy: line = "copy " + std::to_string(g.first); break;
       case Group::Kind::kCheck: line = "check " + std::to_string(g.first); break;
+      case Group::Kind::kBoxes: line = "boxes " + std::to_string(g.first); break;
     }
     lines.push_back(line + " x" + std::to_string(g.units));
   }
