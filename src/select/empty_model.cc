@@ -9,14 +9,13 @@ namespace dcp {
 namespace {
 
 struct Counts {
-  uint64_t full = 0, full_parameters = 0, placeholders = 0, empty_parameters = 0;  // a placeholder: of shape [0]
-  uint64_t with_elements = 0;                                                      // tensors of any dtype
+  uint64_t full = 0, full_parameters = 0, empty_parameters = 0;
   std::vector<std::string> empty;
 
   // A module of one parameter, or with one that is empty by design, is no sign.
   bool is_empty(bool of_deepspeed) const {
-    if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || placeholders > full);
-    return empty.size() > 1 && ((full_parameters == 0 && empty_parameters > 1) || with_elements == 0);
+    if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || empty.size() > full);
+    return full_parameters == 0 && empty_parameters > 1;
   }
 };
 
@@ -35,18 +34,15 @@ std::optional<Problem> find_empty_model(const Catalog& c) {
   const bool of_deepspeed = is_deepspeed(c);
   std::vector<Counts> models(state.models.size());
   for (TensorId t = 0; t < c.tensors.size(); ++t) {
-    if (state.of_tensor[t] >= 0) continue;
     const Tensor& tensor = c.tensors[t];
     const std::string_view key = c.key(tensor);
-    Counts& model = models[static_cast<size_t>(~state.of_tensor[t])];
-    const bool is_empty = c.elements(tensor) == 0;
-    model.with_elements += !is_empty;
-    if (is_empty) model.empty.emplace_back(key);
     const bool is_parameter = key.ends_with("weight") || key.ends_with("bias");
     const bool is_float = tensor.dtype_known && facts_of(tensor.dtype).kind == DTypeKind::kFloat;
-    if (!is_parameter && !is_float) continue;
-    if (is_empty && tensor.rank == 1) ++model.placeholders, model.empty_parameters += is_parameter;
-    else ++model.full, model.full_parameters += is_parameter;
+    if (state.of_tensor[t] >= 0 || (!is_parameter && !is_float)) continue;
+    Counts& model = models[static_cast<size_t>(~state.of_tensor[t])];
+    const bool is_placeholder = tensor.rank == 1 && c.elements(tensor) == 0;  // what a sharded parameter leaves: no size of its own
+    if (is_placeholder) model.empty_parameters += is_parameter, model.empty.emplace_back(key);
+    else model.full += 1, model.full_parameters += is_parameter;
   }
   const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(of_deepspeed); });
   if (found == models.end()) return {};

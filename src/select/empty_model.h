@@ -8,7 +8,7 @@
 namespace dcp {
 
 // Damage to the empty tensors of the first model whose parameters (what is called like one: *weight, *bias) are all tensors of shape [0], two or more.
-// Or if the model has two tensors or more, none with an element. In DeepSpeed's own files one placeholder is enough, and where nothing has such a name, more such tensors than others.
+// In DeepSpeed's own files one is enough, and where nothing has such a name, more such tensors than others.
 std::optional<Problem> find_empty_model(const Catalog& catalog);
 
 }  // namespace dcp
