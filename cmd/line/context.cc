@@ -89,8 +89,8 @@ Problem Context::worded(Problem problem) const {
   if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
   if (problem.id == ProblemId::no_such_path && problem.hint.empty()) problem.hint = hint_of_neighbours(*this, problem.place.path);
-  if (problem.id == ProblemId::key_missing && command != "extract" && problem.got.find_first_of("*?") != problem.got.npos &&
-      problem.hint.empty())
+  if (problem.id == ProblemId::key_missing && problem.what == text_of(problem.id) && command != "extract" &&
+      problem.got.find_first_of("*?") != problem.got.npos && problem.hint.empty())
     problem.hint = "a key is meant as it stands: --include and --exclude take patterns";
   // Where the data of a key is damaged, others may be whole.
   constexpr std::string_view kRestore = "restore it from the original";

@@ -17,10 +17,13 @@ namespace {
 constexpr unsigned kPartLevels = 4;       // global_step_N/model/NAME/ckpt, and one more
 constexpr unsigned kMaxFolders = 10'000;  // that a search looks into
 
-// accelerate's folders for a model and its optimizer, which number them.
+// accelerate's folders for models, which numbers them, and their optimizers.
 bool is_accelerates(std::string_view name) {
-  const auto is_numbered = [&](std::string_view text) { return name.starts_with(text) && is_number(name.substr(text.size())); };
-  return is_numbered("pytorch_model_fsdp_") || is_numbered("optimizer_");
+  constexpr std::string_view kModel = "pytorch_model_fsdp_";
+  return name.starts_with(kModel) && is_number(name.substr(kModel.size()));
+}
+bool has_accelerates(const std::vector<DirEntry>& entries) {
+  return std::ranges::any_of(entries, [](const DirEntry& e) { return is_accelerates(e.name); });
 }
 
 // Whether the folder is a part of a step, whatever numbers its name has.
@@ -191,15 +194,17 @@ class StepFinder {
 
  private:
   std::optional<uint64_t> number_of(const std::string& name) const {
-    if (!regex_) return is_accelerates(name) ? std::nullopt : last_integer(name);
+    if (!regex_) return last_integer(name);
     std::smatch match;
     return std::regex_search(name, match, *regex_) ? decimal<uint64_t>(match[1].str()) : std::nullopt;
   }
 
   std::vector<Step> numbered(const std::string& folder, const std::vector<DirEntry>& entries) const {
     std::vector<Step> steps;
+    const bool is_model_beside = !regex_ && has_accelerates(entries);
     for (const DirEntry& e : entries) {
       if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
+      if (is_model_beside && (is_accelerates(e.name) || e.name.starts_with("optimizer_"))) continue;
       const std::optional<uint64_t> number = number_of(e.name);
       if (!number) continue;
       Step step{.number = *number, .path = folder + "/" + e.name, .unfinished = is_unfinished_name(e.name)};

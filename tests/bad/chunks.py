@@ -131,7 +131,7 @@ def an_item_at_offsets_of_no_chunk(c):
 def an_item_past_the_end_of_its_file(c):
     """
     dcpctl: ckpt/__1_0.distcp @ 0x64: tensor 'model.w': item_past_end (got a file of 782 bytes, expected at least 882)
-    hint: its own
+    hint: the file was cut short: restore it from the original; 'dcpctl verify ckpt' says what of it is whole
     """
     c.item("model.w", 1).fields["offset"] = 100
 
@@ -140,7 +140,7 @@ def an_item_past_the_end_of_its_file(c):
 def an_item_at_the_end_of_64_bits(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x7fffffffffffffff: tensor 'model.w': item_past_end (got a file of 1838 bytes, expected at least 18446744073709551614)
-    hint: its own
+    hint: the file was cut short: restore it from the original; 'dcpctl verify ckpt' says what of it is whole
     """
     c.item("model.w").fields.update(offset=(1 << 63) - 1, length=(1 << 63) - 1)
 

@@ -99,7 +99,7 @@ def a_tensor_whose_bytes_are_not_what_was_saved(c):
 def a_tensor_whose_file_ends_early(c):
     """
     dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_past_end (got a file of 100 bytes, expected at least 782)
-    hint: its own
+    hint: the file was cut short: restore it from the original; 'dcpctl verify ckpt' says what of it is whole
     """
     c.write()
     with open(c.folder / "__1_0.distcp", "r+b") as file:
@@ -157,7 +157,8 @@ def a_run_that_is_not_there(c):
 @case("usage", "prune run", exit=2)
 def a_prune_without_rules(c):
     """
-    dcpctl: run: got neither --keep-latest nor --partial, expected one of them
+    dcpctl: got neither --keep-latest nor --partial, expected one of them
+    hint: --keep-latest 3 keeps the three newest steps and deletes the others, --partial deletes what interrupted saves left; with --dry-run it is only shown
     """
     beside(c, "run/step-1")
 
@@ -197,7 +198,7 @@ def a_newest_step_whose_data_is_damaged_and_no_other_to_keep(c):
 @case("step_ambiguous", "list run", "prune run --keep-latest 1 --yes", "inspect run --step latest", exit=2)
 def a_folder_around_the_runs_of_two_experiments(c):
     """
-    dcpctl: run: steps lie in several folders below
+    dcpctl: run: steps lie in several folders
     hint: give one of them: run/a, run/b
     """
     for experiment in ("a", "b"):

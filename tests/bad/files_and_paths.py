@@ -342,7 +342,7 @@ def a_missing_data_file_is_a_finding(c):
 def a_data_file_cut_by_one_byte(c):
     """
     dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': item_past_end (got a file of 781 bytes, expected at least 782)
-    hint: its own
+    hint: the file was cut short: restore it from the original; 'dcpctl verify ckpt' says what of it is whole
     """
     c.write()
     os.truncate(c.folder / "__1_0.distcp", (c.folder / "__1_0.distcp").stat().st_size - 1)
@@ -360,7 +360,7 @@ def a_data_file_cut_by_one_byte_is_a_finding(c):
 def an_empty_data_file(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': item_past_end (got a file of 0 bytes, expected at least 782)
-    hint: its own
+    hint: the file was cut short: restore it from the original; 'dcpctl verify ckpt' says what of it is whole
     """
     c.write()
     os.truncate(c.folder / "__0_0.distcp", 0)

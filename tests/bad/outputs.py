@@ -292,7 +292,7 @@ def a_folder_without_assets(c):
 @case("model_differs", "consolidate ckpt out --tensors-only --max-shard-size 1k --assets base", exit=1)
 def assets_of_another_model(c):
     """
-    dcpctl: warning: base lacks a tokenizer, without which the model does not load
+    dcpctl: warning: base lacks a tokenizer, which inference servers need
     dcpctl: base/config.json: model_differs (got w and 1 other, expected names such as model.embed_tokens.weight (llama.transformers), or tok_embeddings.weight (llama.torchtitan), or embedding.word_embeddings.weight (llama.megatron))
     hint: its own
     """

@@ -106,8 +106,8 @@ def a_step_that_is_not_there(c):
 @case("step_ambiguous", "inspect . --step 6", "consolidate . out.pt --step latest", exit=2)
 def two_folders_of_one_step(c):
     """
-    dcpctl: .: step_ambiguous: './model_6' and './optimizer_6'
-    hint: its own
+    dcpctl: .: folders whose names differ in more than their numbers are not the steps of one run: model_6, optimizer_6
+    hint: --pattern '^model_([0-9]+)$' takes those that are named like the first of these; or give one folder itself
     """
     c.write()
     shutil.copytree(c.folder, c.folder.parent / "model_6")

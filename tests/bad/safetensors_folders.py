@@ -155,7 +155,7 @@ def a_second_copy(c):
 @case("hf_index_no_tensor", "inspect ckpt", exit=1, says="findings")
 def a_tensor_of_the_index_is_in_no_file(c):
     """
-    damage: ckpt/model.safetensors.index.json: tensor 'c': hf_index_no_tensor (got and 1 more, expected model-00002-of-00002.safetensors)
+    damage: ckpt/model.safetensors.index.json: tensor 'c': hf_index_no_tensor (got this one and 1 more, expected model-00002-of-00002.safetensors)
     """
     folder(c, TWO, {"a": A, "b": B, "c": B, "d": A})
 
@@ -164,7 +164,7 @@ def a_tensor_of_the_index_is_in_no_file(c):
 def a_tensor_of_the_index_is_in_no_file_to_a_writer(c):
     """
     dcpctl: ckpt/model.safetensors.index.json: tensor 'c': hf_index_no_tensor (expected model-00002-of-00002.safetensors)
-    hint: its own
+    hint: all files that the index names are here: it is stale, or a save of them was cut short
     """
     folder(c, TWO, {"a": A, "b": B, "c": B})
 

@@ -105,10 +105,10 @@ def more_json_behind_the_header(c):
     put(c, json.dumps({"w": entry()}).encode() + b" {}", bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("over_limit")
 def a_header_nested_100000_deep(c):
     """
-    dcpctl: m.safetensors: safetensors_bad_header: a nested value at 'w'
+    dcpctl: m.safetensors: over_limit (got JSON nested 65 deep, expected at most 64)
     """
     put(c, b'{"w": ' + b"[" * 100000 + b"]" * 100000 + b"}")
 
@@ -168,10 +168,11 @@ def metadata_that_is_a_number(c):
     put(c, {"__metadata__": {"a": 7}, "w": entry()}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_that_is_a_number(c):
     """
-    dcpctl: m.safetensors: safetensors_bad_header: a value at 'w'
+    dcpctl: m.safetensors: tensor 'w': safetensors_bad_header: a value in the place of a tensor's description
+    hint: kFewerKeys
     """
     put(c, {"w": 7}, bytes(8))
 

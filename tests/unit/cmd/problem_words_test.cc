@@ -41,9 +41,9 @@ TEST_CASE("a remedy names the option, with the value that is enough") {
 TEST_CASE("a list in a hint ends where it would be too long, and a hint without its value is none") {
   Problem p = with(ProblemId::step_ambiguous, Remedy::kOneOrLatest);
   p.names = {"1", "2", "3", "4", "5"};
-  CHECK(worded(p).hint == "give one of them, or --step latest: 1, 2, 3, 4, 5");
+  CHECK(worded(p).hint == "give --step latest, or one of them: 1, 2, 3, 4, 5");
   p.names.push_back("6");
-  CHECK(worded(p).hint == "give one of them, or --step latest: 1, 2, 3, 4, 5, ... (6 in all)");
+  CHECK(worded(p).hint == "give --step latest, or one of them: 1, 2, 3, 4, 5, ... (6 in all)");
   CHECK(worded(with(ProblemId::whole_steps_lacking, Remedy::kOfId)).hint.empty());
 }
 
