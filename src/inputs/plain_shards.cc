@@ -147,7 +147,7 @@ void PlainShards::add_others(const PlainTensors& tensors, std::vector<std::strin
   Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(others));
   p.what = "the ranks' tensors are shards, but not along dim " + std::to_string(*options_.shards_on_dim);
   p.remedy = Remedy::kFewerKeys;
-  for (const size_t d : {0, 1}) {
+  for (const size_t d : {size_t{0}, size_t{1}}) {
     const auto joins = [&](const auto& of_key) { return of_key.second[0].dims.empty() || can_join(of_key.second, d); };
     if (p.names.empty() && std::ranges::all_of(tensors, joins)) p.names = {std::to_string(d)}, p.remedy = Remedy::kOfId;
   }
