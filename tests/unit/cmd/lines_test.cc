@@ -33,7 +33,7 @@ TEST_CASE("a command in a text stays in one line, so that it can be copied") {
 
 TEST_CASE("a bar has what room its numbers leave") {
   CHECK(bar_line(0.5, {"1.0 GiB of 2.0 GiB"}, 80).ends_with("[" + std::string(20, '#') + std::string(20, '.') + "]  1.0 GiB of 2.0 GiB"));
-  for (const size_t columns : {0, 1, 5, 10, 20, 40, 80, 200}) {
+  for (const size_t columns : {0u, 1u, 5u, 10u, 20u, 40u, 80u, 200u}) {
     CAPTURE(columns);
     for (const double share : {0.0, 0.5, 1.0})
       CHECK(bar_line(share, {"1.0 GiB of 2.0 GiB", "1.1 GB/s", "3 s left"}, columns).size() < columns + (columns == 0));
