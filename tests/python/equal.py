@@ -14,11 +14,11 @@ sys.path.append(str(ROOT / "tests/data"))  # classes that checkpoints there name
 
 
 def checkpoints():
-    """Folders with metadata: those of tests/data, and the corpus if it is there."""
+    """Folders with .metadata: those of tests/data, and the corpus if it is there. Of those with a file of metadata for each rank, torch loads what its
+    own rank has saved, and leaves the rest of the memory as it is."""
     for top in [ROOT / "tests/data", ROOT.parent / "shared/corpus"]:
-        for metadata in sorted(top.rglob("*.metadata")):
-            if metadata.name in (".metadata", "__0.metadata"):
-                yield metadata.parent
+        for metadata in sorted(top.rglob(".metadata")):
+            yield metadata.parent
 
 
 def whole(reader, planner=_EmptyStateDictLoadPlanner, **kwargs):

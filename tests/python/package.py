@@ -9,6 +9,7 @@ import gc
 import mmap
 import os
 import pickle
+import shutil
 import signal
 import struct
 import subprocess
@@ -376,8 +377,10 @@ class Imports(unittest.TestCase):
         loaded = subprocess.run([sys.executable, "-S", "-E", "-c", script], check=True, stdout=subprocess.PIPE, encoding="utf-8", cwd=Path(dcpctl.__file__).parent.parent)
         self.assertLessEqual(set(loaded.stdout.split()), {"dcpctl", "__future__"})
         script = f"import sys, dcpctl; dcpctl.open({str(FSDP)!r})[{KEY!r}].read(); print(*sorted(sys.modules))"
-        loaded = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.split()
-        self.assertFalse({"numpy", "torch", "typing", "dataclasses", "inspect"} & set(loaded))
+        loaded, before = (
+            set(subprocess.run([sys.executable, "-c", s], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.split()) for s in (script, "import sys; print(*sys.modules)")
+        )
+        self.assertFalse({"numpy", "torch", "typing", "dataclasses", "inspect"} & (loaded - before))
 
     def test_every_name(self):
         for name in dcpctl.__all__:
@@ -407,8 +410,11 @@ class Commands(unittest.TestCase):
             with self.assertRaises(dcpctl.UsageError) as caught:
                 dcpctl.cast(FSDP, Path(folder, "cast"), dtype="bf16")
             self.assertEqual(caught.exception.id, "output_exists")
-        self.assertEqual(dcpctl.prune(DATA, keep_latest=1, dry_run=True).extra, {})
-        self.assertEqual(dcpctl.list(DATA, last=2).extra, {})
+        with tempfile.TemporaryDirectory() as folder:
+            for step in (1, 2):
+                shutil.copytree(FSDP, Path(folder, f"step-{step}"))
+            self.assertEqual(dcpctl.prune(folder, keep_latest=1, dry_run=True).extra, {})
+            self.assertEqual(dcpctl.list(folder, last=2).extra, {})
         self.assertEqual(dcpctl.inspect(FSDP, stats=True, include=["model.norm.*"]).extra, {})
         self.assertEqual(dcpctl.inspect(FSDP, ranks=True).extra, {})
         self.assertEqual(dcpctl.maps("llama.transformers").extra, {})

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
-from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
@@ -66,10 +66,26 @@ def local(state):
     return {key: value.to_local() if isinstance(value, DTensor) else value for key, value in state.items()}
 
 
+def on_all(fact):
+    """Whether it is so on every rank: ranks that decide for themselves would wait for each other's collectives."""
+    every = torch.tensor(int(fact))
+    dist.all_reduce(every, dist.ReduceOp.MIN)
+    return bool(every)
+
+
 def loaded(path, reader, mesh, placements):
-    state = destination(FileSystemReader(path).read_metadata(), mesh, placements)
-    dcp.load(state, storage_reader=reader)
-    return local(state)
+    """What each rank gets, or on all of them none."""
+    try:
+        state, why = destination(FileSystemReader(path).read_metadata(), mesh, placements), None
+    except Exception as e:  # metadata that torch cannot read, a dtype that it cannot fill
+        state, why = None, e
+    if not on_all(state is not None):
+        return None, why
+    try:
+        dcp.load(state, storage_reader=reader)
+    except BaseException as e:
+        state, why = None, e
+    return (local(state), None) if on_all(state is not None) else (None, why)
 
 
 def damaged(folder):
@@ -91,7 +107,7 @@ def heard_of(path, id):
     begin = time.monotonic()
     try:
         dcp.load({entry.key: torch.zeros(entry.shape)}, storage_reader=Reader(path))
-    except BaseException as why:
+    except CheckpointException as why:
         ids = [error.id for error, _trace in why.failures.values()]
         return [] if set(ids) == {id} and time.monotonic() - begin < 5 else [f"{path}: {ids} after {time.monotonic() - begin:.1f} s, expected {id}"]
     return [f"{path}: was loaded, expected {id}"]
@@ -104,24 +120,16 @@ def rank_main(rank, world, rendezvous, paths, bad, told):
     faulthandler.enable()
     own = []
     for path in paths:
-        try:
-            FileSystemReader(path).read_metadata()
-        except BaseException:  # what torch cannot read
-            continue
         for name, mesh, placements in ways(world):
-            try:
-                expected = loaded(path, FileSystemReader(path), mesh, placements)
-            except BaseException:
-                expected = None
-            try:
-                got = loaded(path, Reader(path), mesh, placements)
-            except BaseException as why:
-                if expected is not None:
-                    own.append(f"{path}, {name}, rank {rank} of {world}: {str(why)[-500:]}")
+            expected, _why = loaded(path, FileSystemReader(path), mesh, placements)
+            if expected is None:  # torch has no answer
                 continue
-            if expected is not None:
-                own += [f"{path}, {name}, rank {rank} of {world}: {d}" for d in differences(expected, got)][:2]
-                told.put((path.parent.name, name))
+            got, why = loaded(path, Reader(path), mesh, placements)
+            if got is None:
+                own.append(f"{path}, {name}, rank {rank} of {world}: {str(why)[-500:]}")
+                continue
+            own += [f"{path}, {name}, rank {rank} of {world}: {d}" for d in differences(expected, got)][:2]
+            told.put((path.parent.name, name))
     for path, id in bad:
         own += heard_of(path, id)
     told.put(own)

@@ -25,12 +25,14 @@ def list(
     sandbox: Literal["auto", "on", "off"] | None = None,
     last: Value | None = None,
     long: bool = False,
+    html: Path | None = None,
     reverse: bool = False,
     latest: bool = False,
     latest_full: bool = False,
     latest_model: bool = False,
     after: Value | None = None,
     wait: Value | None = None,
+    fields: Value | None = None,
 ) -> List:
     """The steps of a run: which are complete, and which is the latest.
 
@@ -42,12 +44,14 @@ def list(
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
     last: The N newest steps alone
     long: Date and time of each step beside its age
+    html: Also write a page with pictures to FILE: the run over time, and what prune would take
     reverse: Oldest first at a terminal, newest first elsewhere
     latest: Print the path of the newest complete step
     latest_full: The newest complete one that has model and training state
     latest_model: The newest complete one that has the model alone
     after: Only a step with a number above N, or above that of the current newest one
     wait: Wait that long for one (or 10min, 12h); exit code 1 if none appears
+    fields: Of each row these alone, in this order (default: all): step, path, name, state, content, bytes, files, modified, age_seconds, wrong
     """
     options = {
         "--pattern": pattern,
@@ -57,12 +61,14 @@ def list(
         "--sandbox": sandbox,
         "--last": last,
         "--long": long,
+        "--html": html,
         "--reverse": reverse,
         "--latest": latest,
         "--latest-full": latest_full,
         "--latest-model": latest_model,
         "--after": after,
         "--wait": wait,
+        "--fields": fields,
     }
     return _run(List, "list", [run], options)
 
@@ -90,6 +96,7 @@ def inspect(
     sort: Literal["name", "size"] | None = None,
     stats: bool | Value = False,
     threads: Value | None = None,
+    fields: Value | None = None,
     html: Path | None = None,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
@@ -139,6 +146,8 @@ def inspect(
     sort: Order of what is shown: name (default) or size
     stats: Read the tensors, or those whose keys match GLOB, and print statistics of their values
     threads: Worker threads (default: cores, at least 4, at most 16)
+    fields: Of each row these alone, in this order (default: all): key, kind, dtype, shape, elements, bytes, sharding, chunks, files, part_of,
+        value
     html: Also write a page with pictures to FILE: the layout of each file, how each tensor is sharded; with --map, which tensors become which
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
@@ -187,6 +196,7 @@ def inspect(
         "--sort": sort,
         "--stats": stats,
         "--threads": threads,
+        "--fields": fields,
         "--html": html,
         "--include": include,
         "--exclude": exclude,
@@ -237,6 +247,8 @@ def diff(
     raw: bool = False,
     keys_only: bool = False,
     summary: bool = False,
+    html: Path | None = None,
+    fields: Value | None = None,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
     key: Value | Iterable[Value] = (),
@@ -279,6 +291,9 @@ def diff(
     raw: Convert quantized tensors, too: packed weights, and float8 that has a scale
     keys_only: Compare keys, dtypes, shapes and objects alone: no tensor is read
     summary: The verdict alone
+    html: Also write a page with pictures to FILE: which layers changed, and by how much
+    fields: Of each row these alone, in this order (default: all): key, kind, dtype_a, dtype_b, shape_a, shape_b, elements, differing, max_abs,
+        max_rel, text
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
@@ -318,6 +333,8 @@ def diff(
         "--raw": raw,
         "--keys-only": keys_only,
         "--summary": summary,
+        "--html": html,
+        "--fields": fields,
         "--include": include,
         "--exclude": exclude,
         "--key": key,
@@ -358,6 +375,7 @@ def verify(
     strict: bool = False,
     fail_on: Literal["unsafe", "damage", "warnings", "nan"] | Iterable[Literal["unsafe", "damage", "warnings", "nan"]] = (),
     stats: Value | None = None,
+    html: Path | None = None,
     threads: Value | None = None,
     max_memory: Value | None = None,
     manifest: Path | None = None,
@@ -406,6 +424,7 @@ def verify(
     fail_on: Also exit with 1 for findings of these classes: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage,
         warnings, nan (NaN or inf in a tensor, which --stats finds)
     stats: Also print statistics of the tensors whose keys match GLOB (default: of all)
+    html: Also write a page with pictures to FILE: findings on the map of the files
     threads: Worker threads (default: cores, at least 4, at most 16)
     max_memory: Hard cap on memory (default: half of the machine's, at most 16GiB)
     manifest: Write digests of all tensors, objects and files to FILE; - is stdout
@@ -451,6 +470,7 @@ def verify(
         "--strict": strict,
         "--fail-on": fail_on,
         "--stats": stats,
+        "--html": html,
         "--threads": threads,
         "--max-memory": max_memory,
         "--manifest": manifest,
@@ -907,6 +927,7 @@ def reshard(
     model_form: Literal["torch", "safetensors"] | None = None,
     device_type: Value | None = None,
     for_torch: Value | None = None,
+    optimizer: Literal["flat", "nested"] | None = None,
     dry_run: bool = False,
     force: bool = False,
     threads: Value | None = None,
@@ -975,6 +996,8 @@ def reshard(
     device_type: With --to torch_checkpointing: write DTensors for a job on devices of this type, such as cuda, which reads its own files if it
         has this layout
     for_torch: Oldest torch that must load OUT, 2.0 or later (default 2.4, or what the dtypes need)
+    optimizer: Give the optimizer's state this form of torch's get_optimizer_state_dict: flat (flatten_optimizer_state_dict=True, which
+        torchtitan saves) or nested (its default)
     dry_run: Print the plan; create nothing
     force: Replace OUT when the new one is complete
     threads: Worker threads (default: cores, at least 4, at most 16)
@@ -1035,6 +1058,7 @@ def reshard(
         "--model-form": model_form,
         "--device-type": device_type,
         "--for-torch": for_torch,
+        "--optimizer": optimizer,
         "--dry-run": dry_run,
         "--force": force,
         "--threads": threads,

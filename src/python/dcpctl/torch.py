@@ -772,6 +772,7 @@ def save(
         writer._drop()
 
 
+_VERSION = tuple(int(n) for n in torch.__version__.split(".")[:2])
 _stager: Any = None  # what torch copies a state dict into: its memory is used again by the next save
 _in_flight: Any = None
 
@@ -780,9 +781,9 @@ def async_save(
     state_dict: dict[str, Any], path: str | os.PathLike[str], *, refuse_second: bool = False, planner: SavePlanner | None = None,
     process_group: dist.ProcessGroup | None = None, **options: Any,
 ) -> Any:
-    """dcp.async_save with a Writer, which gets the other options, and with a stager that is kept between calls. Returns torch's future.
+    """dcp.async_save with a Writer, which gets the other options; from torch 2.15 on with a stager that is kept between calls. Returns torch's future.
 
-    A save that is still under way is waited for, since its copy is in the memory that is used again; or refused, with `refuse_second`.
+    A save that is still under way is waited for, since the stager's memory is used again; or refused, with `refuse_second`.
     """
     global _in_flight, _stager
     from torch.distributed.checkpoint.state_dict_saver import async_save as dcp_async_save
@@ -791,17 +792,12 @@ def async_save(
         if refuse_second:
             raise _errors.usage("save_in_flight", "another save is still under way", path=os.fspath(path))
         _in_flight.exception()
-    named: dict[str, Any] = {}
-    if _stager is None:
-        try:
-            from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-        except ImportError:  # torch before 2.9 has none to keep
-            pass
-        else:
-            has_cuda = torch.cuda.is_available()
-            _stager = DefaultStager(StagingOptions(has_cuda, False, False, has_cuda))
-    if _stager is not None:
-        named["async_stager"] = _stager
+    if _stager is None and _VERSION >= (2, 15):  # DefaultStager before closes itself after its first save
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+        has_cuda = torch.cuda.is_available()
+        _stager = DefaultStager(StagingOptions(has_cuda, False, False, has_cuda))
+    named: dict[str, Any] = {} if _stager is None else {"async_stager": _stager}
     made = dcp_async_save(state_dict, storage_writer=Writer(path, **options), planner=planner, process_group=process_group, **named)
     _in_flight = getattr(made, "upload_completion", made)
     return made
