@@ -46,7 +46,7 @@ std::optional<DType> main_dtype(const Catalog& catalog, const Selection& selecti
 // An index, or the one of a folder. Throws hf_index_bad.
 std::vector<std::pair<std::string, std::string>> read_index(const std::string& like, Store& store) {
   const auto facts = store.facts(like);
-  const std::string path = facts && facts->kind == FileKind::kDirectory ? like + "/model" + std::string(kIndexEnding) : like;
+  const std::string path = facts && facts->kind == FileKind::kDirectory ? like + "/model.safetensors.index.json" : like;
   const Limits limits;
   HfIndex index = read_hf_index(as_text(read_file(store, path, limits.json_bytes)), {.path = path}, limits);
   if (index.weight_map.empty()) fail(ProblemId::hf_index_bad, {.path = path}, "no tensors");

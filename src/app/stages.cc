@@ -139,7 +139,13 @@ Selected select(const Opened& opened, const SelectOptions& options, const MapUse
                                .dtype = dtype,
                                .has_run = has_run && !options.model_only && options.root.empty(),
                                .memory_bytes = memory_left(opened.memory_cap)};
-    AskedMap asked = may_fit ? ask_fitting_map(request, world, question) : ask_map(request, world, question);
+    AskedMap asked;
+    try {
+      asked = may_fit ? ask_fitting_map(request, world, question) : ask_map(request, world, question);
+    } catch (const Error&) {
+      check_kept(*opened.found, out.selection);  // a missing file is why a map lacks its tensors
+      throw;
+    }
     out.map = std::move(asked.answer);
     out.keeps = std::move(asked.keeps);
     // Under another root the names are again those of the whole.

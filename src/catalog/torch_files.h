@@ -20,7 +20,7 @@ struct TorchFile {
   std::unique_ptr<PickleGraph> graph;  // of data.pkl
   uint64_t unreferenced_bytes = 0;     // of storages that data.pkl does not name
   StateDict::OddKeys odd_keys;
-  std::vector<Problem> unloaded;  // pickles in it that torch does not load (bare_pickle.h)
+  std::vector<Problem> unloaded;  // what is in it that torch does not load: pickles (bare_pickle.h), bytes behind the last storage
 
   uint64_t memory_bytes() const;
 };

@@ -246,8 +246,7 @@ class LegacyReader {
     for (const auto& [key, whole] : wholes_)
       if (!whole.is_read)
         fail(ProblemId::legacy_keys, here, counted(listed, "storage") + ", without " + key, std::to_string(wholes_.size()));
-    if (position_ != file_.size())
-      fail(ProblemId::legacy_trailing, at_offset(place_, position_), counted(file_.size() - position_, "byte"));
+    out_.end = position_;
     for (const auto& [key, part] : parts_) keep(part.storage, part.of->payload + part.offset);
     std::ranges::sort(out_.archive.storages, {}, [](const BlobItem::Storage& s) { return std::pair(s.payload, s.bytes); });
   }

@@ -34,6 +34,7 @@ bool begins_legacy_torch(Bytes begin);
 struct LegacyTorch {
   BlobItem archive;  // the object's pickle; no record has a CRC
   std::unique_ptr<PickleGraph> graph;
+  uint64_t end = 0;  // of the last storage: torch.load reads nothing behind it
 };
 // Reads a file that begins_legacy_torch(). Throws legacy_*, short_file, over_limit, memory_cap, pickle_*, item_bad_storage,
 // item_unknown_dtype, item_short_storage, item_long_storage.

@@ -10,10 +10,18 @@
 
 namespace dcp {
 
+bool is_index_name(std::string_view name, std::string_view ending) {
+  const std::string middle = std::string(ending) + ".index.";
+  const size_t at = name.rfind(middle);
+  if (at == std::string_view::npos) return false;
+  name.remove_prefix(at + middle.size());
+  return name == "json" || (name.ends_with(".json") && std::ranges::count(name, '.') == 1);
+}
+
 std::string index_of(const std::string& path, const std::vector<DirEntry>& entries, std::string_view ending, std::string_view usual) {
   std::vector<std::string> indexes;
   for (const DirEntry& e : entries)
-    if (e.name.ends_with(ending)) indexes.push_back(e.name);
+    if (is_index_name(e.name, ending)) indexes.push_back(e.name);
   if (std::ranges::find(indexes, usual) != indexes.end()) return std::string(usual);
   if (indexes.size() <= 1) return indexes.empty() ? "" : indexes[0];
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a folder of several checkpoints");
@@ -115,9 +123,9 @@ void compare_total(const HfIndex& index, const Catalog& catalog, const Place& pl
 
 namespace {
 
-constexpr std::string_view kEnding = ".bin.index.json", kUsual = "pytorch_model.bin.index.json";
+constexpr std::string_view kEnding = ".bin", kUsual = "pytorch_model.bin.index.json";
 
-bool is_index(std::string_view name) { return name.ends_with(kEnding); }
+bool is_index(std::string_view name) { return is_index_name(name, kEnding); }
 
 // Finds files that belong to the index by their name, but that it does not name: pytorch_model-00003-of-00003.bin beside
 // pytorch_model.bin.index.json.

@@ -38,7 +38,11 @@ class Tally {
   std::string tensor_, got_, expected_;
 };
 
-// The folder's index: `usual`, or else the only file with that ending; "" if there is none. Throws not_checkpoint for several.
+// Whether it is the name of an index of files that end in `ending`: model.safetensors.index.json, and, as transformers calls a variant's,
+// model.safetensors.index.fp16.json.
+bool is_index_name(std::string_view name, std::string_view ending);
+
+// The folder's index of such files: `usual`, or else the only one; "" if there is none. Throws not_checkpoint for several.
 std::string index_of(const std::string& path, const std::vector<DirEntry>& entries, std::string_view ending, std::string_view usual);
 
 // Deducts its memory from `left`. Throws file_missing, over_limit, memory_cap, hf_index_bad.

@@ -172,7 +172,7 @@ OpenedCatalog open_safetensors_folder(Found& found) {
   Store& store = found.store();
   const OpenOptions& options = found.options();
   const std::string path = found.is_folder() ? found.path() : found.folder();
-  const std::string index = found.is_folder() ? index_of(path, found.entries(), kIndexEnding, kUsualIndex) : found.name();
+  const std::string index = found.is_folder() ? index_of(path, found.entries(), kSafetensorsEnding, kUsualIndex) : found.name();
   std::vector<std::string> names;
   for (const DirEntry& e : found.entries())
     if (e.name.ends_with(kSafetensorsEnding) && e.kind != FileKind::kDirectory) names.push_back(e.name);
@@ -192,11 +192,12 @@ OpenedCatalog open_safetensors_folder(Found& found) {
   return opened;
 }
 
-bool describes_safetensors(std::string_view name) { return name.ends_with(kSafetensorsEnding) || name.ends_with(kIndexEnding); }
+bool is_safetensors_index(std::string_view name) { return is_index_name(name, kSafetensorsEnding); }
+bool describes_safetensors(std::string_view name) { return name.ends_with(kSafetensorsEnding) || is_safetensors_index(name); }
 
 // The file up to the end of its header, and at least enough to recognize its kind.
 Description read_header(Store& store, const std::string& path, const Limits& limits) {
-  if (path.ends_with(kIndexEnding)) return whole_file(store, path, limits.json_bytes);
+  if (is_safetensors_index(path)) return whole_file(store, path, limits.json_bytes);
   const OpenFile file(store, store.open_read(path));
   const uint64_t size = store.facts(file.get()).bytes;
   const auto up_to = [&](uint64_t bytes) {
@@ -224,12 +225,12 @@ const Input hf_input{.is_at =
                            const auto is = [](const DirEntry& e) {
                              return e.kind != FileKind::kDirectory && describes_safetensors(e.name);
                            };
-                           return found.is_folder() ? found.has_entry(is) : found.is_file() && found.name().ends_with(kIndexEnding);
+                           return found.is_folder() ? found.has_entry(is) : found.is_file() && is_safetensors_index(found.name());
                          },
                      .open = open_safetensors_folder,
                      .describes = describes_safetensors,
                      .read_description = read_header,
-                     .is_file = [](std::string_view name) { return name.ends_with(kIndexEnding); }};
+                     .is_file = is_safetensors_index};
 
 const Input safetensors_input{.is_at = is_safetensors_file, .open = open_safetensors_file, .is_file = [](std::string_view name) {
                                 return name.ends_with(kSafetensorsEnding);

@@ -6,6 +6,5 @@
 namespace dcp {
 
 inline constexpr std::string_view kSafetensorsEnding = ".safetensors";
-inline constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 
 }  // namespace dcp

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
 #include "catalog/torch_files.h"
@@ -350,6 +351,9 @@ std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const 
     file->archive = std::move(legacy.archive);
     file->graph = std::move(legacy.graph);
     note_unreferenced(*file);
+    if (legacy.end < bytes)
+      file->unloaded.push_back(make_finding(ProblemId::legacy_trailing, Severity::kWarning, {.path = path, .offset = legacy.end},
+                                            counted(bytes - legacy.end, "byte")));
   } else {
     ZipDirectory directory;
     file->archive = read_archive(source, {.path = path}, limits, directory);

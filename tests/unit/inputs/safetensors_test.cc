@@ -8,6 +8,7 @@
 #include "catalog/made_checkpoint.h"
 #include "catalog/placements.h"
 #include "catalog/structure.h"
+#include "inputs/hf_index.h"
 #include "inputs/open.h"
 #include "items/resolve.h"
 
@@ -87,6 +88,15 @@ TEST_CASE("files of a folder are one checkpoint") {
   CHECK(shardings(c) == "a:whole b:whole");
   CHECK(findings(opened).empty());
   CHECK(c.provenance.loads_in.empty());
+}
+
+TEST_CASE("an index is known by its name, that of a variant too") {
+  for (const char* name :
+       {"model.safetensors.index.json", "diffusion_model.safetensors.index.fp16.json", "a.safetensors.b.safetensors.index.json"})
+    CHECK(is_index_name(name, ".safetensors"));
+  for (const char* name : {"model.safetensors.index", "model.safetensors.index.fp16", "model.safetensors.index.a.b.json",
+                           "model.bin.index.json", "index.json"})
+    CHECK_FALSE(is_index_name(name, ".safetensors"));
 }
 
 TEST_CASE("an index says which files count, and of a tensor in two files which") {
