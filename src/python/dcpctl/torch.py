@@ -40,6 +40,7 @@ from torch.futures import Future
 
 from . import _abi, _errors, _jobs, _memory
 from ._checkpoint import Checkpoint, Parts, _Core, default_threads, open as _open
+from ._replicas import Replicas
 
 __all__ = ["Reader", "Writer", "async_save", "load", "save"]
 
@@ -264,6 +265,10 @@ class _Read:
         name = str(t.dtype)[6:]
         return name == self.dtype or (name in _FLOATS and self.dtype in _FLOATS)
 
+    def box(self) -> Any:
+        """What another rank reads as well if its is equal."""
+        return self.item.storage_index.fqn, tuple(self.starts), tuple(self.counts), str(self.target.dtype)
+
     def extent(self) -> tuple[int, int]:
         """Of memory, in bytes."""
         t = self.target
@@ -277,6 +282,9 @@ class Reader(StorageReader):
     With `map` it has the names of the other side: a run of torchtitan is loaded into a model of transformers. Values are those of FileSystemReader. A load
     that narrows dtypes warns once; with `strict_dtype` another dtype is an error before anything is read. `objects="checked"` refuses an object whose
     loading would call what torch.load(weights_only=True) refuses.
+
+    With `share="replicas"`, what several ranks of `process_group` (as given to dcp.load) load is read by one of them, and sent to the others. No file is
+    read twice then; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: the group's).
 
     The planner's resolve_tensor() is called for all items before the first byte is read, and commit_tensor() after the last.
     """
@@ -294,9 +302,14 @@ class Reader(StorageReader):
         threads: int | None = None,
         strict_dtype: bool = False,
         objects: str = "torch",
+        share: str | None = None,
+        process_group: dist.ProcessGroup | None = None,
+        timeout: float | None = None,
         progress: _jobs.Progress = None,
     ) -> None:
         super().__init__()
+        if share not in (None, "replicas"):
+            raise _errors.usage("share", "share= is no such word", got=str(share), expected="replicas or None")
         if objects not in ("torch", "checked"):
             raise _errors.usage("objects", "objects= is no such word", got=str(objects), expected="torch or checked")
         self.path = path
@@ -305,11 +318,14 @@ class Reader(StorageReader):
         }
         self._strict_dtype = strict_dtype
         self._objects = objects
+        self._share = share
+        self._process_group = process_group
+        self._timeout = timeout
         self._progress = progress
         self._checkpoint: Checkpoint | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_checkpoint": None}
+        return {**self.__dict__, "_checkpoint": None, "_process_group": None}
 
     @property
     def checkpoint_id(self) -> str | os.PathLike[str]:
@@ -352,12 +368,30 @@ class Reader(StorageReader):
         if self._checkpoint is None:
             self._checkpoint = self._opened()
         core = self._checkpoint._core
-        objects = [item for item in plan.items if item.type == LoadItemType.BYTE_IO]
-        entries = [self._entry(core, item) for item in objects]
-        if self._objects == "checked" and objects:
-            _check_objects(core, objects, entries)
+        if self._share and dist.is_available() and dist.is_initialized() and dist.get_world_size(self._process_group) > 1:
+            reads, objects = self._read_shared(core, plan, planner)
+        else:
+            reads, entries = self._wanted(core, plan, planner)
+            self._read(core, reads)
+            objects = core.stored_objects([*entries.values()])
+        for r in reads:
+            planner.commit_tensor(r.item, r.target)
+        for item, data in zip((i for i in plan.items if i.type == LoadItemType.BYTE_IO), objects):
+            planner.load_bytes(item, io.BytesIO(data))
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def _wanted(self, core: _Core, plan: LoadPlan, planner: LoadPlanner) -> tuple[list[_Read], dict[int, int]]:
+        """What goes into tensors, and the entries of objects, by their place in the plan."""
+        entries = {n: self._entry(core, item) for n, item in enumerate(plan.items) if item.type == LoadItemType.BYTE_IO}
+        if self._objects == "checked" and entries:
+            _check_objects(core, [plan.items[n] for n in entries], [*entries.values()])
         reads = self._reads(core, [item for item in plan.items if item.type != LoadItemType.BYTE_IO], planner)
         self._look_at_dtypes(reads)
+        return reads, entries
+
+    def _read(self, core: _Core, reads: list[_Read]) -> None:
         for group in _disjoint([r for r in reads if r.is_direct()]):
             parts = Parts()
             for r in group:
@@ -368,14 +402,31 @@ class Reader(StorageReader):
             job = core.start_read(parts)
             core.finish(job, self._progress, _Watch(core, group))
         _read_through(core, [r for r in reads if not r.is_direct()])
-        for r in reads:
-            planner.commit_tensor(r.item, r.target)
-        if objects:
-            for asked, data in zip(objects, core.stored_objects(entries)):
-                planner.load_bytes(asked, io.BytesIO(data))
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+
+    def _read_shared(self, core: _Core, plan: LoadPlan, planner: LoadPlanner) -> tuple[list[_Read], list[bytes]]:
+        """The same, but what several ranks load is read by one of them. No rank gives anything before all have read their part."""
+        wanted: list[tuple[list[_Read], dict[int, int]]] = []
+
+        def boxes() -> dict[Any, int]:
+            wanted.append(self._wanted(core, plan, planner))
+            reads, entries = wanted[0]
+            sizes = {r.box(): r.target.nbytes for r in reads}
+            return {**sizes, **{plan.items[n].storage_index.fqn: next(core.entries(e, 1))[3] for n, e in entries.items()}}
+
+        with contextlib.closing(Replicas(self._process_group, self._timeout)) as replicas:
+            shared = replicas.share_out(boxes)
+            reads, entries = wanted[0]
+            mine = lambda box: box not in shared or replicas.reads(shared[box])  # noqa: E731
+
+            def read() -> dict[str, bytes]:
+                self._read(core, [r for r in reads if mine(r.box())])
+                own = {plan.items[n].storage_index.fqn: e for n, e in entries.items()}
+                own = {fqn: e for fqn, e in own.items() if mine(fqn)}
+                return dict(zip(own, core.stored_objects([*own.values()])))
+
+            given = {fqn: data for objects in replicas.on_all(read) for fqn, data in objects.items()}
+            _give(replicas, shared, reads)
+        return reads, [given[plan.items[n].storage_index.fqn] for n in entries]
 
     def _entry(self, core: _Core, item: ReadItem) -> int:
         entry = core.find(item.storage_index.fqn)
@@ -471,7 +522,7 @@ def _read_through(core: _Core, reads: list[_Read]) -> None:
             copied[which].record()
 
     try:
-        for number, batch in enumerate(_batches(reads)):
+        for number, batch in enumerate(_batches(reads, lambda r: _memory.item_bytes(r.dtype))):
             which = number % 2
             if copied[which] is not None:
                 copied[which].synchronize()
@@ -503,12 +554,37 @@ def _read_through(core: _Core, reads: list[_Read]) -> None:
             torch.cuda.synchronize()
 
 
-def _batches(reads: list[_Read]) -> Iterator[list[tuple[_Read, tuple[int, int, int], int]]]:
+def _give(replicas: Replicas, shared: Mapping[Any, tuple[int, ...]], reads: list[_Read]) -> None:
+    """Boxes from their readers to the other ranks that load them, by way of a buffer."""
+    of_box: dict[Any, list[_Read]] = {}
+    for r in reads:
+        of_box.setdefault(r.box(), []).append(r)
+    buffer = torch.empty(_PIECE, dtype=torch.uint8, device=replicas.device())
+    for ranks, boxes in replicas.in_order({box: ranks for box, ranks in shared.items() if box in of_box}):
+        for batch in _batches([of_box[box][0] for box in boxes], lambda r: r.target.element_size()):
+            total = sum(-(-size // 64) * 64 for _r, _box, size in batch)
+            if buffer.numel() < total:
+                buffer = torch.empty(total, dtype=torch.uint8, device=buffer.device)
+            pieces, at = [], 0
+            for r, (first, count, dim), size in batch:
+                cut = lambda t, place=(dim, first, count): t.narrow(*place) if t.dim() else t  # noqa: E731
+                piece = buffer[at : at + size].view(r.target.dtype).view(cut(r.target).shape)
+                pieces += [(cut(other.target), piece) for other in of_box[r.box()]]
+                if replicas.reads(ranks):
+                    piece.copy_(cut(r.target))
+                at += -(-size // 64) * 64
+            replicas.give(ranks, buffer[:total])
+            if not replicas.reads(ranks):
+                for target, piece in pieces:
+                    target.copy_(piece)
+
+
+def _batches(reads: list[_Read], item_of: Callable[[_Read], int]) -> Iterator[list[tuple[_Read, tuple[int, int, int], int]]]:
     """Reads, cut along a dim where they are larger than a buffer."""
     batch: list[tuple[_Read, tuple[int, int, int], int]] = []
     filled = 0
     for r in reads:
-        item = _memory.item_bytes(r.dtype)
+        item = item_of(r)
         if 0 in r.counts:
             continue
         dim = next((d for d, count in enumerate(r.counts) if count > 1), 0)
@@ -754,7 +830,7 @@ def load(
     from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
     with _one_error():
-        dcp_load(state_dict, storage_reader=Reader(path, **options), planner=planner, process_group=process_group, no_dist=no_dist)
+        dcp_load(state_dict, storage_reader=Reader(path, process_group=process_group, **options), planner=planner, process_group=process_group, no_dist=no_dist)
 
 
 def save(
