@@ -5,6 +5,7 @@
 
 #include "line/commands.h"
 #include "line/exit_status.h"
+#include "line/option_values.h"
 #include "line/text_file.h"
 #include "report/list_report.h"
 #include "report/page/page.h"
@@ -38,7 +39,7 @@ A link such as 'latest' or a file such as latest_checkpointed_iteration.txt that
 step, or not to the newest one, is reported.
 
 The exit code is 1 if no step is complete. --latest, --latest-full and --latest-model print the path of one step and nothing else; if there
-is none, they print nothing, and the exit code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.
+is none, they print no path, and the exit code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.
 
   dcpctl list run
   dcpctl list run --last 5
@@ -56,6 +57,11 @@ struct Options {
 
   bool one() const { return latest || latest_full || latest_model; }
 };
+
+std::string none_text(const Options& o, const std::string& run) {
+  const char* what = o.latest_full ? " with model and training state" : o.latest_model ? " with a model" : "";
+  return escaped(run) + ": no complete step" + what + "; 'dcpctl list " + shell_word(run) + "' shows what there is";
+}
 
 ListRequest request_of(const Options& o, const Context& context) {
   const bool has_document = context.common.json || !context.common.report.empty();
@@ -91,6 +97,7 @@ int run(const Options& o, Context& context) {
       print_steps(found.survey, {.newest_first = context.at_terminal(STDOUT_FILENO) != o.reverse, .last = o.last, .dates = o.dates},
                   context);
     else if (found.newest) context.print(found.newest->path + "\n");
+    else context.info(none_text(o, found.survey.run));
     return document;
   });
   return exit == 0 && is_none ? static_cast<int>(Exit::kAnswerNo) : exit;

@@ -129,7 +129,7 @@ void check_flags(const Command& command, const VerifyOptions& o, const Context& 
   const std::optional<FileFacts> other = o.against.empty() ? std::nullopt : context.store.facts(o.against);
   if (other && other->kind == FileKind::kDirectory) {
     Problem p = make_problem(ProblemId::manifest_bad, {.path = o.against}, "a folder", "a file that --manifest has written");
-    p.hint = "'dcpctl diff A B --map auto' compares two models";
+    p.hint = "'dcpctl diff A B' compares two checkpoints";
     throw Error(std::move(p));
   }
   if (!o.manifest.empty() || !o.against.empty()) return;

@@ -20,7 +20,7 @@ struct OtherName {
   std::string_view other, ours, hint = "";
 };
 
-constexpr OtherName kOtherNames[] = {{"merge", "consolidate"},
+constexpr OtherName kOtherNames[] = {{"merge", "consolidate", "consolidate, which joins the shards of a checkpoint (it merges no models)"},
                                      {"dcp_to_torch", "consolidate"},
                                      {"dcp_to_torch_save", "consolidate"},
                                      {"info", "inspect"},
@@ -29,7 +29,7 @@ constexpr OtherName kOtherNames[] = {{"merge", "consolidate"},
                                      {"stats", "inspect", "dcpctl inspect CKPT --stats"},
                                      {"ls", "list"},
                                      {"tree", "inspect --tree"},
-                                     {"du", "list", "list RUN for the bytes of steps, or inspect CKPT --depth"},
+                                     {"du", "list", "list RUN for the bytes of steps, or inspect CKPT --depth 2"},
                                      {"copy", "verify", "'cp -r', and 'dcpctl verify' of the copy"},
                                      {"recover", "verify", "verify, which says what of a damaged checkpoint is whole"},
                                      {"rescue", "verify", "verify, which says what of a damaged checkpoint is whole"},
@@ -58,8 +58,10 @@ constexpr OtherName kOtherNames[] = {{"merge", "consolidate"},
 // In a hint {} is the value that was given, as a regular expression.
 constexpr std::string_view kKeepDtype = "--dtype-rule 'GLOB=keep' leaves the tensors that match GLOB as they are";
 constexpr std::string_view kStripPrefix =
-    "--rename '^{}=>' takes it off; --clean-fqns takes off the prefixes of wrappers, such as _orig_mod";
+    "--clean-fqns takes off the prefixes of wrappers, such as _orig_mod; --rename '^{}=>' another, where keys begin with it";
 constexpr std::string_view kValues = "'dcpctl extract CKPT KEY' prints values";
+constexpr std::string_view kWithoutOptimizer = "--model-only leaves out all training state, --exclude 'optimizer*' the optimizer alone";
+constexpr std::string_view kWhichRank = "--chunks shows in which rank's file each part lies, --ranks what each rank holds";
 constexpr std::string_view kCompat = "the second line of 'dcpctl inspect' says which torch versions load it";
 constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--keep-last", "--keep-latest"},
@@ -103,6 +105,20 @@ constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--keep-dtype", "--dtype-rule", kKeepDtype},
                                        {"--strip-prefix", "--rename", kStripPrefix},
                                        {"--remove-prefix", "--rename", kStripPrefix},
+                                       {"--drop-optimizer", "--model-only", kWithoutOptimizer},
+                                       {"--no-optimizer", "--model-only", kWithoutOptimizer},
+                                       {"--without-optimizer", "--model-only", kWithoutOptimizer},
+                                       {"--broken", "--partial"},
+                                       {"--damaged", "--partial"},
+                                       {"--incomplete", "--partial"},
+                                       {"--names", "--keys"},
+                                       {"--shapes", "--keys"},
+                                       {"--names-only", "--keys-only"},
+                                       {"--by-layer", "--depth", "--depth 3 shows what is three names deep, such as layers"},
+                                       {"--rank", "--chunks", kWhichRank},
+                                       {"--lr", "--key", "'dcpctl inspect CKPT' shows the learning rate and the step"},
+                                       {"--lora", "--include", "--model-only --include '*lora*'"},
+                                       {"--expect", "--against", "'dcpctl diff CKPT REF' compares with another checkpoint"},
                                        {"--compat", "--fail-on", kCompat}};
 
 constexpr int kManyArguments = 1 << 28;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -17,6 +19,7 @@
 #include "report/page/page.h"
 #include "request/source.h"
 #include "select/dtypes.h"
+#include "select/rename.h"
 
 namespace dcp::cmd {
 namespace {
@@ -112,7 +115,8 @@ std::string worst_text(std::string_view what, const Worst& worst, bool with_key,
 
 std::string values_text(const Values& v) {
   const bool with_key = v.keys > 1;
-  std::string text = grouped(v.differing) + " of " + counted(v.elements, "element") + " differ (" + percent(v.differing, v.elements) + ")";
+  std::string text = grouped(v.differing) + " of " + counted(v.elements, "element") + (v.elements == 1 ? " differs (" : " differ (") +
+                     percent(v.differing, v.elements) + ")";
   if (v.changed > v.differing) text += ", " + grouped(v.changed) + " have changed (" + percent(v.changed, v.elements) + ")";
   const bool same_place = v.absolute.of == v.relative.of && v.absolute.element.index == v.relative.element.index;
   text +=
@@ -459,6 +463,15 @@ static std::optional<DType> narrower_dtype(const DiffResult& result) {
   return narrowest;
 }
 
+// Keys of one side that are the other's but for the prefixes of wrappers.
+uint64_t alike_but_for_wrappers(const DiffResult& result) {
+  std::map<Kind, std::set<std::string>> only;
+  for (const KeyDifference& d : result.differences)
+    if (d.kind == Kind::kOnlyA || d.kind == Kind::kOnlyB) only[d.kind].insert(without_wrappers(d.key));
+  return static_cast<uint64_t>(
+      std::ranges::count_if(only[Kind::kOnlyA], [&](const std::string& key) { return only[Kind::kOnlyB].contains(key); }));
+}
+
 void note_left_out(const DiffResult& result, Context& context) {
   const auto note = [&](const DiffResult::Side& side, const char* which, const char* other) {
     if (!side.not_held.empty())
@@ -472,7 +485,9 @@ void note_left_out(const DiffResult& result, Context& context) {
   note(result.b, "second", "first");
   if (const auto narrower = narrower_dtype(result))
     context.info("some dtypes differ: --compare-as " + std::string(facts_of(*narrower).name) + " compares the values, rounded to it");
-  if (result.tensors + result.objects == 0 && result.count(Kind::kOnlyA) > 0 && result.count(Kind::kOnlyB) > 0)
+  if (const uint64_t alike = alike_but_for_wrappers(result); alike > 0)
+    context.info("--clean-fqns compares " + counted(alike, "key") + " more: they differ in the prefix of a wrapper alone");
+  else if (result.tensors + result.objects == 0 && result.count(Kind::kOnlyA) > 0 && result.count(Kind::kOnlyB) > 0)
     context.info("no key is on both sides: --map auto compares the models by the map that fits, --rename takes prefixes off");
   const auto is_state = [](const KeyDifference& d) { return d.is_state && d.kind == Kind::kOnlyA; };
   if (std::ranges::any_of(result.differences, is_state)) context.info("--model-only compares the models alone");

@@ -341,7 +341,9 @@ std::string findings_text(const InspectResult& found, const Context& context) {
       if (n == all) text += "  and " + grouped(all - kShown) + " more like these" + "\n";
       continue;
     }
-    text += styled(severity_word(p->severity), style_of(p->severity), color) + " " + to_line(worded(*p)) + "\n";
+    const Problem told = worded(*p);
+    text += styled(severity_word(p->severity), style_of(p->severity), color) + " " + to_line(told) + "\n";
+    if (n == 1 && p->severity >= Severity::kDamage && !told.hint.empty()) text += "  " + told.hint + "\n";
   }
   // What a command that writes would stumble over.
   const Selection& s = found.selection;

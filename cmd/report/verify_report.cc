@@ -301,7 +301,10 @@ std::string tally_text(const std::vector<std::string>& documents, TallyWords wor
   for (const auto& [number, verdict] : verdicts) ++counts[verdict];
   const uint64_t whole = counts["whole"], all = words.parts_of.empty() ? documents.size() : words.parts_of.back() + 1;
   if (whole == 0) exit = std::max(exit, static_cast<int>(Exit::kAnswerNo));
-  std::string text = grouped(whole) + " of " + counted(all, words.one) + (whole == 1 || all == 1 ? " is" : " are") + " whole", others;
+  const bool is_one = left_out > 0 || whole == 1 || all == 1;
+  std::string text = (left_out > 0 ? "the structure of " : "") + grouped(whole) + " of " + counted(all, words.one) +
+                     (is_one ? " is" : " are") + " whole",
+              others;
   for (const char* word : {"damaged", "differs", "cannot be read", "unfinished"})
     if (counts[word] > 0) others += (others.empty() ? "; " : ", ") + grouped(counts[word]) + " " + word;
   text += others;

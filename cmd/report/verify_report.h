@@ -54,7 +54,7 @@ class VerifyReport {
   std::optional<Problem> error_;
 };
 
-// Of what verify's documents say: "2 of 3 steps are whole; 1 damaged; 1.2 GiB of data not read". Raises `exit` where none is whole.
+// Of what verify's documents say: "the structure of 2 of 3 steps is whole; 1 damaged; 1.2 GiB of data not read". Raises `exit` where none is whole.
 struct TallyWords {
   const char* one;                    // of them: "step"
   const char* reads_data;             // what would read the data that was left out; "": nothing

@@ -14,9 +14,11 @@ class Judge {
   Judge(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns) : run_(run), rules_(rules), now_ns_(now_ns) {
     for (size_t s = run.steps.size(); s-- > 0;)
       if (run.steps[s].state == StepState::kComplete && latest_.size() < rules.keep_latest.value_or(0)) latest_.insert(run.steps[s].number);
-    for (size_t s = 1; s < run.steps.size(); ++s)
-      if (run.steps[s].state == StepState::kUnmarked && run.steps[s - 1].state != StepState::kUnmarked)
-        marks_.insert(run.steps[s - 1].number);
+    std::optional<uint64_t> marked;
+    for (const StepFacts& s : run.steps) {
+      if (s.state == StepState::kComplete) marked = s.number;
+      if (s.state == StepState::kUnmarked && marked) marks_.insert(*marked);
+    }
     for (const StepContent content : {StepContent::kFull, StepContent::kModel, StepContent::kState, StepContent::kUnknown})
       if (const auto newest = run.newest(content)) newest_.insert({content, run.steps[*newest].number});
   }

@@ -241,21 +241,24 @@ Problem unfinished(const std::string& folder, std::string what) {
 
 bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
 
-// "epoch step ckpt" of epoch=0-step=100.ckpt.
+// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
 std::string words_of(const Step& step) {
   std::string words;
-  bool in_word = false;
+  char before = 0;
   for (const char c : split_path(step.path).name) {
     const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool is_letter = lower >= 'a' && lower <= 'z';
-    if (is_letter && !in_word && !words.empty()) words += ' ';
-    if (in_word = is_letter; is_letter) words += lower;
+    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
+    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
+    if (kind != 0 && kind != before && !words.empty()) words += ' ';
+    if (is_letter) words += lower;
+    if (is_digit && before != '#') words += '#';
+    before = kind;
   }
   return words;
 }
 
 bool are_trainers(std::string_view words) {
-  constexpr std::string_view kWords[] = {"step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
+  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
   while (!words.empty()) {
     const size_t end = std::min(words.find(' '), words.size());
     if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
@@ -362,7 +365,13 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
     if (runs.size() > 1 || (is_here && !runs.empty())) refuse_runs(run.folder, runs);
     if (!runs.empty()) run = {.folder = runs.front(), .steps = finder.in(runs.front(), store.list(runs.front()))};
   }
-  if (pattern.empty()) take_one_kind(run);
+  if (pattern.empty() && !run.steps.empty()) {
+    take_one_kind(run);
+    for (const DirEntry& e : store.list(run.folder))  // last.ckpt
+      if (e.kind == FileKind::kDirectory && !last_integer(e.name) && !is_working_name(e.name) &&
+          is_checkpoint_folder(store, run.folder + "/" + e.name))
+        run.beside.push_back(e.name);
+  }
   judge_by_marks(run.steps);
   return run;
 }

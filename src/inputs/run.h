@@ -27,7 +27,7 @@ struct Step {
 struct RunFolder {
   std::string folder;                    // that contains the steps
   std::vector<Step> steps;               // ascending; `broken` is set for those that are unfinished or lack their mark
-  std::vector<std::string> beside = {};  // names of folders with a number that are checkpoints, but no steps: see find_run
+  std::vector<std::string> beside = {};  // names of folders that are checkpoints, but no steps: see find_run
 };
 
 // The steps in a folder, or in the only folder below it that has any, such as `checkpoints/` of many trainers. `pattern`: a regular

@@ -112,24 +112,26 @@ Problem missing_root(const Catalog& catalog, const std::string& root, const Sele
 constexpr std::array<std::array<std::string_view, 2>, 3> kSame{
     {{"lr", "learning_rate"}, {"step", "global_step"}, {"epoch", "current_epoch"}}};
 
-// The first key that ends with the components that were typed, or with what has that meaning: a trainer's before what an optimizer keeps, and
-// of that its objects. "": there is none.
-std::string_view ending_with(const Catalog& catalog, const std::string& typed) {
+// The first key that ends with the components that were typed, or with what has that meaning: a trainer's, and then what an optimizer keeps,
+// of that an object before a tensor, which only counts alone.
+std::vector<std::string_view> ending_with(const Catalog& catalog, const std::string& typed) {
   std::vector<std::string_view> words{typed};
   for (const auto& same : kSame)
     if (std::ranges::find(same, typed) != same.end()) words.insert(words.end(), same.begin(), same.end());
   const TrainingState state = find_training_state(catalog);
-  std::string_view best;
-  std::tuple<bool, bool, size_t> least{true, true, words.size()};
-  for (size_t w = 0; w < words.size(); ++w)
+  enum Whose { kTrainers, kOptimizers, kSlot };
+  std::array<std::string_view, 3> first;
+  for (const std::string_view word : words)
     for (const KeyRef ref : catalog.order) {
       const std::string_view key = catalog.key(ref);
-      if (!key.ends_with(words[w]) || (key.size() > words[w].size() && key[key.size() - words[w].size() - 1] != '.')) continue;
-      const bool is_optimizers = state.is_optimizers(ref);
-      const std::tuple rank(is_optimizers, is_optimizers && !ref.is_blob(), w);
-      if (rank < least) least = rank, best = key;
+      if (!key.ends_with(word) || (key.size() > word.size() && key[key.size() - word.size() - 1] != '.')) continue;
+      std::string_view& of = first[!state.is_optimizers(ref) ? kTrainers : ref.is_blob() ? kOptimizers : kSlot];
+      if (of.empty()) of = key;
     }
-  return best;
+  std::vector<std::string_view> found;
+  for (const std::string_view key : first)
+    if (!key.empty() && (found.empty() || key != first[kSlot])) found.push_back(key);
+  return found;
 }
 
 Problem missing_key(const Catalog& catalog, const std::string& key) {
@@ -146,8 +148,9 @@ Problem missing_key(const Catalog& catalog, const std::string& key) {
   }
   Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
   std::string meant = closest.found(), below, near;
-  if (meant.empty()) meant = ending_with(catalog, key);  // "output.weight" for "model.output.weight"
-  for (const KeyRef ref : catalog.order) {               // "layers.0", of which there are only parts
+  if (meant.empty())  // "output.weight" for "model.output.weight"
+    for (const std::string_view other : ending_with(catalog, key)) meant += (meant.empty() ? "" : "' or '") + std::string(other);
+  for (const KeyRef ref : catalog.order) {  // "layers.0", of which there are only parts
     const std::string_view other = catalog.key(ref);
     if (below.empty() && other.starts_with(key + ".")) below = other;
     if (near.empty() && !tail.found().empty() && tail_of(other) == tail.found()) near = other;

@@ -112,6 +112,10 @@ TEST_CASE("what was read whole is not read again while its files stay the same")
   CHECK_FALSE(f.prune({.survey = {}, .rules = {.keep_latest = 2}}).has_work());
   f.prune({.survey = {}, .rules = {.keep_latest = 1}});
   CHECK(f.steps() == Lines{"step-2", "step-3"});
+  PrunedRun between({"step-1", "step-2.tmp", "step-3", "step-4"});  // what lies between is not whose mark counts
+  for (const char* step : {"step-1", "step-4"}) between.io.put("/run/" + std::string(step) + "/_SUCCESS", "");
+  between.prune({.survey = {}, .rules = {.keep_latest = 1}});
+  CHECK(between.steps() == Lines{"step-1", "step-2.tmp", "step-3", "step-4"});
 }
 
 TEST_CASE("whatever lies where it is noted, or if nothing can be, all is read and the rest goes on") {
