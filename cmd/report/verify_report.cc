@@ -122,7 +122,8 @@ std::string VerifyReport::whole_text() const {
   if (result.objects > 0) text += " and " + of(result.objects - harm.objects, result.objects, "object");
   text += " are whole";
   constexpr size_t kNamed = 5;
-  if (!harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + "\n";
+  const bool are_shards = std::ranges::find(result.findings, ProblemId::ranks_are_shards, &Problem::id) != result.findings.end();
+  if (are_shards || !harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + "\n";
   text += harm.of_model.empty() ? ", the model's among them" : "";
   text += "; 'dcpctl consolidate " + shell_word(result.checkpoint) + " OUT --model-only" + opened_with;
   for (const std::string& key : harm.of_model) text += " --exclude " + shell_word(key);

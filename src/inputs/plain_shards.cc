@@ -109,6 +109,11 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
     if (is.at(key) == Is::kEither) unclear.emplace_back(key);
     if (is.at(key) == Is::kWhole) {
       if (!ranks[0].dims.empty()) whole.emplace_back(key);
+      if (is_named(key) && any_differ(ranks, UINT64_MAX)) {
+        findings.push_back(make_finding(ProblemId::replicated_differs, Severity::kDamage, place));
+        findings.back().keys = {std::string(key)};
+        all.emplace(key, unknown(ranks));
+      }
       continue;
     }
     if (is.at(key) == Is::kPart && ranks.size() == count) {
@@ -148,11 +153,15 @@ void PlainShards::add_others(const PlainTensors& tensors, std::vector<std::strin
   p.what = "the ranks' tensors are shards, but not along dim " + std::to_string(*options_.shards_on_dim);
   p.remedy = Remedy::kFewerKeys;
   for (const size_t d : {size_t{0}, size_t{1}}) {
-    const auto joins = [&](const auto& of_key) { return of_key.second[0].dims.empty() || can_join(of_key.second, d); };
+    const auto joins = [&](const auto& of_key) { return of_key.second[0].dims.size() <= d || can_join(of_key.second, d); };
     if (p.names.empty() && std::ranges::all_of(tensors, joins)) p.names = {std::to_string(d)}, p.remedy = Remedy::kOfId;
   }
   p.keys = std::move(others);
   findings.push_back(std::move(p));
+}
+
+bool PlainShards::is_named(std::string_view key) const {
+  return std::ranges::any_of(options_.replicated, [&](const std::string& glob) { return glob_matches(glob, key); });
 }
 
 // Decides by what is known, or else by the shapes, or else by the bytes.
@@ -160,15 +169,14 @@ PlainShards::Is PlainShards::judge(std::string_view key, const Ranks& ranks, siz
   const uint32_t dim = *options_.shards_on_dim;
   const bool is_opaque = std::ranges::any_of(ranks, [](const PlainTensor& t) { return t.info->opaque; });
   if (ranks[0].dims.empty() || is_opaque || (volume(ranks[0].dims) == 0 && have_same_dims(ranks))) return Is::kWhole;
-  const std::vector<std::string>& replicated = options_.replicated;
-  if (std::ranges::any_of(replicated, [&](const std::string& glob) { return glob_matches(glob, key); })) return Is::kWhole;
+  if (is_named(key)) return Is::kWhole;
   const bool joins = can_join(ranks, dim);
   if (const auto known = options_.whole_shapes.find(key); known != options_.whole_shapes.end()) {
     const Place place{.path = path_, .tensor = std::string(key)};
     if (joins && std::ranges::equal(known->second, joined(ranks, dim, place).sizes)) return Is::kPart;
     if (have_same_dims(ranks) && std::ranges::equal(known->second, ranks[0].dims)) return Is::kWhole;
   }
-  const bool is_part = !replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX);
+  const bool is_part = !options_.replicated.empty() || ranks.size() != count || any_differ(ranks, UINT64_MAX);
   return !is_part ? Is::kEither : joins ? Is::kPart : Is::kOther;
 }
 
@@ -193,7 +201,8 @@ void PlainShards::settle_by_shape(const PlainTensors& tensors, std::map<std::str
 
 // If two ranks have the same parts of everything, each part would occur twice.
 bool PlainShards::repeat_rank(const PlainTensors& tensors, const std::vector<std::string>& parts, std::vector<Problem>& findings) {
-  if (parts.empty()) return false;
+  const auto is_same = [&](const std::string& key) { return !any_differ(tensors.find(key)->second, UINT64_MAX); };
+  if (parts.empty() || (!options_.replicated.empty() && std::ranges::all_of(parts, is_same))) return false;  // shards of ones and zeros
   const Ranks& first = tensors.find(parts[0])->second;
   for (size_t r = 1; r < first.size(); ++r) {
     const auto is_known = [&](const std::string& key) { return options_.whole_shapes.contains(key); };
@@ -212,22 +221,27 @@ bool PlainShards::repeat_rank(const PlainTensors& tensors, const std::vector<std
 
 JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t count, std::vector<Problem>& findings) {
   constexpr uint64_t kLookedAt = 64 * kKiB;  // of each tensor that has no CRC
-  uint64_t bytes = 0, differing_bytes = 0, differing = 0;
+  uint64_t bytes = 0, differing_bytes = 0, differing = 0, matrices = 0, differing_matrices = 0;
   std::vector<std::string> keys;
   std::vector<size_t> dims{0, 1};  // along which all could be joined
   for (const auto& [key, ranks] : tensors) {
     const auto along = [&](size_t d) { return can_join(ranks, d); };
     if (ranks.size() != count || ranks[0].dims.empty()) continue;
     const uint64_t its = ranks[0].info->record_bytes;
+    const bool is_matrix = ranks[0].dims.size() > 1;
     bytes += its;
+    matrices += is_matrix;
     if (along(0) || along(1)) keys.emplace_back(key);
     if (keys.empty() || keys.back() != key || !any_differ(ranks, kLookedAt)) continue;
     differing_bytes += its;
+    differing_matrices += is_matrix;
     ++differing;
     std::erase_if(dims, [&](size_t d) { return ranks[0].dims.size() > d && !along(d); });
   }
-  // A difference in one key concerns only that key.
-  if (differing_bytes <= bytes / 2 || (differing == 1 && keys.size() > 1)) return {};
+  // A difference in one key concerns only that key, unless it is the only matrix: vectors are replicated beside its shards, and so may be matrices.
+  const bool is_most = differing_bytes > bytes / 2 && (differing > 1 || keys.size() == 1);
+  const bool is_of_matrices = matrices > 0 && differing_matrices >= std::min<uint64_t>(matrices, 2);
+  if (!is_most && !is_of_matrices) return {};
   JoinedTensors all;
   for (const std::string& key : keys) all.emplace(key, unknown(tensors.find(key)->second));
   Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(keys));

@@ -51,6 +51,7 @@ class PlainShards {
   using Ranks = std::vector<PlainTensor>;
   enum class Is : uint8_t { kWhole, kPart, kEither, kOther };  // kOther: a part, but not along that dim
 
+  bool is_named(std::string_view key) const;  // as replicated
   Is judge(std::string_view key, const Ranks& ranks, size_t count);
   void add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const;
   void settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const;

@@ -127,8 +127,9 @@ std::optional<std::string> only_checkpoint_below(Store& store, const std::string
   const std::optional<FileFacts> facts = store.facts(folder);
   if (!facts || facts->kind != FileKind::kDirectory || looks_like_checkpoint(store.list(folder))) return std::nullopt;
   std::vector<std::string> found = checkpoints_below(store, folder);
+  std::erase_if(found,
+                [&](const std::string& path) { return std::ranges::any_of(names_from(path, folder.size() + 1), is_unfinished_name); });
   if (found.size() != 1 || leads_through_step(found[0], folder.size() + 1)) return std::nullopt;
-  if (std::ranges::any_of(names_from(found[0], folder.size() + 1), is_unfinished_name)) return std::nullopt;
   return std::move(found[0]);
 }
 

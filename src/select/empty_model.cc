@@ -8,13 +8,17 @@
 namespace dcp {
 namespace {
 
+bool is_parameter(std::string_view key) { return key.ends_with("weight") || key.ends_with("bias"); }
+
 struct Counts {
   uint64_t full = 0, full_parameters = 0, empty_parameters = 0;
-  std::vector<std::string> empty;
+  bool has_values = false;
+  std::vector<std::string> empty, placeholders;
 
-  // A module of one parameter, or with one that is empty by design, is no sign.
+  // Beside tensors with values, one parameter that is empty by design is no sign.
   bool is_empty(bool of_deepspeed) const {
-    if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || empty.size() > full);
+    if (!has_values) return std::ranges::any_of(empty, is_parameter);
+    if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || placeholders.size() > full);
     return full_parameters == 0 && empty_parameters > 1;
   }
 };
@@ -36,19 +40,23 @@ std::optional<Problem> find_empty_model(const Catalog& c) {
   for (TensorId t = 0; t < c.tensors.size(); ++t) {
     const Tensor& tensor = c.tensors[t];
     const std::string_view key = c.key(tensor);
-    const bool is_parameter = key.ends_with("weight") || key.ends_with("bias");
-    const bool is_float = tensor.dtype_known && facts_of(tensor.dtype).kind == DTypeKind::kFloat;
-    if (state.of_tensor[t] >= 0 || (!is_parameter && !is_float)) continue;
+    if (state.of_tensor[t] >= 0) continue;
     Counts& model = models[static_cast<size_t>(~state.of_tensor[t])];
-    const bool is_placeholder = tensor.rank == 1 && c.elements(tensor) == 0;  // what a sharded parameter leaves: no size of its own
-    if (is_placeholder) model.empty_parameters += is_parameter, model.empty.emplace_back(key);
-    else model.full += 1, model.full_parameters += is_parameter;
+    const bool has_values = c.elements(tensor) > 0;
+    model.has_values |= has_values;
+    if (!has_values) model.empty.emplace_back(key);
+    const bool is_float = tensor.dtype_known && facts_of(tensor.dtype).kind == DTypeKind::kFloat;
+    if (!is_parameter(key) && !is_float) continue;
+    const bool is_placeholder = tensor.rank == 1 && !has_values;  // what a sharded parameter leaves: no size of its own
+    if (is_placeholder) model.empty_parameters += is_parameter(key), model.placeholders.emplace_back(key);
+    else model.full += 1, model.full_parameters += is_parameter(key);
   }
   const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(of_deepspeed); });
   if (found == models.end()) return {};
-  const std::string example = counted(found->empty.size(), "empty tensor") + ", such as '" + shortened(found->empty[0]) + "'";
+  std::vector<std::string>& empty = found->has_values ? found->placeholders : found->empty;
+  const std::string example = counted(empty.size(), "empty tensor") + ", such as '" + shortened(empty[0]) + "'";
   Problem p = make_finding(ProblemId::model_empty, Severity::kDamage, {.path = c.path}, example);
-  p.keys = std::move(found->empty);
+  p.keys = std::move(empty);
   if (!of_deepspeed) return p;
   p.got = "a rank's model states of DeepSpeed ZeRO-3, whose values are in the optimizer states: " + example;
   p.hint = "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads";

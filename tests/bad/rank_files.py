@@ -194,6 +194,15 @@ def whole_on_each_rank_or_equal_parts(c):
     parts(c, (1, 2), (3, 2))
 
 
+@case("replicated_differs", "consolidate ranks out.pt --shards-on-dim 0 --replicated '*.a'", "convert ranks out --shards-on-dim 0 --replicated '*.a'")
+def a_shard_that_is_named_as_replicated(c):
+    """
+    dcpctl: ranks: tensor 'model.a': replicated_differs
+    hint: its own
+    """
+    parts(c, (1, 2), (3, 2))
+
+
 @case("shards_joined", "verify ranks --shards-on-dim 0 --replicated '*.b'", "inspect ranks --shards-on-dim 0 --replicated '*.b'", exit=0, says="findings")
 def parts_beside_what_is_whole(c):
     """

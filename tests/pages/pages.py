@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pages in a browser: they draw without a complaint, what is clicked and typed does what it should, texts can be read, large ones stay quick.
 
-    pages.py DCPCTL [--keep FOLDER]    FOLDER gets the pages and their pictures (default: tests/pages of the build)
+    pages.py DCPCTL [--keep FOLDER]    FOLDER gets the pages and their pictures (default: tests/pages/pictures of the build)
 
 Exit code 4: there is no Chromium here.
 """
@@ -228,7 +228,7 @@ def main():
         print("no Chromium here: apt-get install chromium")
         sys.exit(4)
     dcpctl = os.path.abspath(sys.argv[1])
-    keep = Path(sys.argv[3] if len(sys.argv) > 3 else Path(dcpctl).parent / "tests" / "pages").absolute()
+    keep = Path(sys.argv[3] if len(sys.argv) > 3 else Path(dcpctl).parent / "tests" / "pages" / "pictures").absolute()
     shutil.rmtree(keep, ignore_errors=True)
     keep.mkdir(parents=True)
     browser = Browser()

@@ -150,7 +150,7 @@ class Part:
 
 # ---- state dicts
 
-WORDS = "weight bias w a b 0 1 12 layers exp_avg x.y Ω 漢字 [0] * ? 'quoted' \"double\" back\\slash".split() + ["", "two words"]
+WORDS = "weights biases w a b 0 1 12 layers exp_avg x.y Ω 漢字 [0] * ? 'quoted' \"double\" back\\slash".split() + ["", "two words"]
 
 
 def random_object(rng, depth=0):
