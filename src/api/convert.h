@@ -46,9 +46,8 @@ auto guarded(const Body& body) {
   }
 }
 
+using dcp::cap_of;
 dcp::SourceRequest source_of(const std::string& path, const std::string& step);
-// Turns a limit on top of what the process holds into the total that use cases count.
-uint64_t cap_of(uint64_t extra_memory);
 // "REGEX=>REPLACEMENT", "GLOB=DTYPE". Throw usage.
 dcp::RenameRule rename_of(const std::string& text);
 dcp::DtypeRule dtype_rule_of(const std::string& text);

@@ -227,3 +227,20 @@ TEST_CASE("parts of what a map makes are those of the whole") {
   for (size_t r = 0; r < 11; ++r)
     for (size_t c = 0; c < 3; ++c) CHECK(rows[r * 3 + c] == expected[(r + 6) * 5 + c + 1]);
 }
+
+TEST_CASE("what a map ties is compared before it is read, and CRCs of the whole beside a part in steps") {
+  const TempDir dir;
+  const std::vector<float> values = counted(8), others = counted(8, 1);
+  std::ofstream(dir / "own.map") << "family own\nemb = e\nhead = h same as e when tie\n";
+  std::ofstream(dir / "config.json") << "{\"model_type\": \"own\", \"tie\": true}";
+  const auto read_e = [&](const std::vector<float>& head) {
+    std::vector<Shard> shards = row_shards("emb", values, 8, 1);
+    shards.push_back(row_shards("head", head, 8, 1)[0]);
+    save(dir / "ckpt", shards, {.replace = true});
+    std::vector<float> whole(8), odd(4);
+    const std::vector<Part> parts{{.key = "e", .to = whole.data()}, {.key = "e", .slice = {{}, {.start = 1, .step = 2}}, .to = odd.data()}};
+    return open(dir / "ckpt", {.map = dir / "own.map", .map_config = dir / "config.json"}).read(parts).records_compared;
+  };
+  CHECK(read_e(values) == 1);
+  CHECK(thrown([&] { read_e(others); }).id == "map_tied_differ");
+}
