@@ -476,22 +476,18 @@ uint64_t dcpctl_path(const dcpctl_checkpoint* of, uint64_t entry, uint64_t first
 
 uint64_t dcpctl_chunks(const dcpctl_checkpoint* of, uint64_t entry, uint64_t first, uint64_t count, dcpctl_chunk* chunks) {
   const dcpctl::Checkpoint::State& state = of->state();
-  const dcp::Catalog& catalog = state.catalog();
   if (entry >= state.entries().size()) return 0;
   const dcp::Entry& e = state.entries()[entry];
-  const uint64_t all = e.is_blob() ? 1 : state.tensor(e).chunk_count;
   uint64_t n = 0;
-  for (; n < count && first < all; ++n, ++first) {
+  for (; n < count && first < state.chunks(e); ++n, ++first) {
     const auto c = static_cast<uint32_t>(first);
-    const dcp::Item& item = catalog.items[e.is_blob() ? catalog.item_of(e.blob()) : catalog.item_of(state.tensor(e), c)];
+    const dcp::BoxView box = state.box(e, c);
+    const dcp::Item& item = state.item(e, c);
     dcpctl_chunk chunk{};
-    if (!e.is_blob()) {
-      const dcp::BoxView box = catalog.box(state.tensor(e), c);
-      chunk.offsets = box.offsets.data();
-      chunk.sizes = box.sizes.data();
-    }
+    chunk.offsets = box.offsets.data();
+    chunk.sizes = box.sizes.data();
     if (item.file != dcp::kNone) {
-      chunk.file = view(catalog.file_name(item.file));
+      chunk.file = view(state.catalog().file_name(item.file));
       chunk.offset = item.offset;
       chunk.length = item.length;
     }
