@@ -1,6 +1,8 @@
 // Converts between internal types and those of the public headers.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "base/io.h"
 #include "base/stores.h"
 #include "dcpctl/error.h"
+#include "dcpctl/save.h"
 #include "format/dtype.h"
 #include "select/select.h"
 
@@ -45,6 +48,10 @@ auto guarded(const Body& body) {
     throw Error(to_public(dcp::problem_of(error)));
   }
 }
+
+// save(); or, with a failure of this rank, what all ranks then throw.
+SaveReport save_or_fail(const std::string& path, std::span<const Shard> shards, const SaveOptions& options,
+                        const std::optional<dcp::Problem>& failure);
 
 using dcp::cap_of;
 dcp::SourceRequest source_of(const std::string& path, const std::string& step);
