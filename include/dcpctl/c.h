@@ -8,7 +8,8 @@
  *   ... result.checkpoint ...
  *
  * Structs begin with their size, which the caller sets, those that are filled in too: members that a later release adds at the end do not
- * disturb older callers. In arrays of structs all have the size of the first. Every other member may be zero: that is its default.
+ * disturb older callers, and become 0 where an older library fills in the struct. In arrays of structs all have the size of the first. Every
+ * other member may be zero: that is its default.
  *
  * What takes time is a job. It runs on threads of its own, which call nothing of the caller's. Functions that start one return NULL if there
  * is no memory or thread for it; whatever else is wrong, the job fails. They copy what they are given, except the memory that is read into or
@@ -82,7 +83,8 @@ typedef struct dcpctl_progress {
 } dcpctl_progress;
 DCPCTL_API void dcpctl_job_progress(const dcpctl_job* job, dcpctl_progress* progress);
 
-/* Returns at once; the job then fails with "interrupted", unless it has just ended. */
+/* Returns at once; the job then fails with "interrupted", unless it has just ended. One that exchanges texts still does: the texts of all
+ * must be given, and by the next one the other ranks hear of the failure. */
 DCPCTL_API void dcpctl_job_cancel(dcpctl_job* job);
 /* Of a job that has failed; else NULL. It lives as long as the job. */
 DCPCTL_API const dcpctl_problem* dcpctl_job_problem(const dcpctl_job* job);
@@ -115,7 +117,8 @@ DCPCTL_API dcpctl_text dcpctl_job_text(const dcpctl_job* job);
 /* Gives the texts of all ranks, by rank. */
 DCPCTL_API void dcpctl_job_give(dcpctl_job* job, const dcpctl_text* texts, size_t count);
 
-/* Cancels the job if it is running, and waits for it: from then on nothing is written to the caller's memory. NULL is allowed. */
+/* Cancels the job if it is running, and waits for it: from then on nothing is written to the caller's memory. It exchanges no more texts,
+ * so other ranks that wait for one wait in vain. NULL is allowed. */
 DCPCTL_API void dcpctl_job_free(dcpctl_job* job);
 
 /* --- opening. Lists of texts end with NULL; NULL is an empty list. */
@@ -269,7 +272,7 @@ DCPCTL_API dcpctl_job* dcpctl_begin(const char* path, const dcpctl_save_options*
 /* Appends an item for each shard to the file of this rank; the result has their places. Of a shard, the offsets and the path do not count; the
  * shape need not be given if the sizes are. Several jobs may append at once. */
 DCPCTL_API dcpctl_job* dcpctl_append(dcpctl_saving* saving, const dcpctl_shard* shards, size_t count);
-/* The file of this rank is complete: it gets on disk. Nothing can be appended afterwards. */
+/* The file of this rank is complete: it gets on disk. No job may still append to it, nor can one afterwards. */
 DCPCTL_API dcpctl_job* dcpctl_complete(dcpctl_saving* saving);
 /* On rank 0, when all ranks are complete: writes `.metadata`, and gives the folder its name. */
 DCPCTL_API dcpctl_job* dcpctl_finish(dcpctl_saving* saving, const void* metadata, size_t bytes);

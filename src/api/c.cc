@@ -25,11 +25,13 @@ T taken(const T* given, size_t number = 0) {
   return out;
 }
 
-// Fills in one of the caller's, whose size stays.
+// Fills in one of the caller's, whose size stays: members that only the caller knows become zero.
 template <class T>
 void give(T value, T* to, size_t number = 0) {
   value.size = to->size;
-  std::memcpy(reinterpret_cast<char*>(to) + number * to->size, &value, std::min(value.size, sizeof(T)));
+  char* at = reinterpret_cast<char*>(to) + number * value.size;
+  std::memcpy(at, &value, std::min(value.size, sizeof(T)));
+  if (value.size > sizeof(T)) std::memset(at + sizeof(T), 0, value.size - sizeof(T));
 }
 
 std::string text(const char* given) { return given == nullptr ? "" : given; }
@@ -92,6 +94,11 @@ struct dcpctl_job {
   explicit dcpctl_job(Work work) : work_(std::move(work)) {
     queue_.run([this] { run(); });
   }
+  ~dcpctl_job() {
+    control.cancel();
+    const std::lock_guard lock(mutex_);
+    break_exchange(dcp::ProblemId::interrupted);
+  }
 
   dcpctl::Control control;
 
@@ -99,15 +106,8 @@ struct dcpctl_job {
     std::unique_lock lock(mutex_);
     const auto is_over = [&] { return state_ != DCPCTL_RUNNING; };
     if (milliseconds < 0) changed_.wait(lock, is_over);
-    else changed_.wait_for(lock, std::chrono::milliseconds(milliseconds), is_over);
+    else changed_.wait_for(lock, std::chrono::milliseconds(std::min(milliseconds, int64_t{1} << 40)), is_over);
     return state_;
-  }
-
-  void cancel() {
-    control.cancel();
-    const std::lock_guard lock(mutex_);
-    if (state_ == DCPCTL_EXCHANGE) state_ = DCPCTL_RUNNING;
-    changed_.notify_all();
   }
 
   const dcpctl_problem* problem() const {
@@ -138,9 +138,9 @@ struct dcpctl_job {
     mine_ = mine;
     state_ = DCPCTL_EXCHANGE;
     changed_.notify_all();
-    if (control.state().stop != 0) state_ = DCPCTL_RUNNING;
-    changed_.wait(lock, [&] { return state_ != DCPCTL_EXCHANGE; });
-    if (control.state().stop != 0) dcp::fail(dcp::ProblemId::interrupted, {});
+    changed_.wait(lock, [&] { return state_ != DCPCTL_EXCHANGE || broken_; });
+    state_ = DCPCTL_RUNNING;
+    if (broken_) dcp::fail(*broken_, {});
     return std::move(all_);
   }
   dcpctl_text mine() const {
@@ -150,35 +150,42 @@ struct dcpctl_job {
   void give(const dcpctl_text* given, size_t count) {
     const std::lock_guard lock(mutex_);
     if (state_ != DCPCTL_EXCHANGE) return;
-    all_.clear();
-    for (size_t n = 0; n < count; ++n) all_.emplace_back(given[n].data, given[n].bytes);
+    try {
+      all_.clear();
+      for (size_t n = 0; n < count; ++n) all_.emplace_back(given[n].data, given[n].bytes);
+    } catch (const std::exception&) {
+      return break_exchange(dcp::ProblemId::memory_out);
+    }
     state_ = DCPCTL_RUNNING;
     changed_.notify_all();
   }
 
  private:
+  void break_exchange(dcp::ProblemId why) {
+    broken_ = why;
+    changed_.notify_all();
+  }
+
   void run() {
     const auto begin = std::chrono::steady_clock::now();
-    Result result;
-    std::optional<dcpctl::Problem> failure;
+    dcpctl_state end = DCPCTL_FAILED;
     try {
-      dcpctl::guarded([&] { work_(*this, result); });
-    } catch (const dcpctl::Error& error) {
-      const bool is_cancelled = control.state().stop != 0;  // whatever came of it
-      failure = is_cancelled ? dcpctl::to_public(dcp::make_problem(dcp::ProblemId::interrupted, {})) : error.problem();
+      try {
+        dcpctl::guarded([&] { work_(*this, result_); });
+        for (const std::string& t : result_.texts) views_.push_back(view(t));
+        for (const dcpctl::Saving::Place& p : result_.places) places_.push_back({sizeof(dcpctl_place), view(p.file), p.offset, p.length});
+        end = DCPCTL_DONE;
+      } catch (const dcpctl::Error& error) {
+        const bool is_cancelled = control.state().stop != 0;  // whatever came of it
+        why_ = is_cancelled ? dcpctl::to_public(dcp::make_problem(dcp::ProblemId::interrupted, {})) : error.problem();
+      }
+    } catch (...) {  // no memory to say what it was
     }
     work_ = {};  // and what it holds, before the caller hears of the end
     const std::lock_guard lock(mutex_);
     nanoseconds_ = static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
-    if (failure) {
-      why_ = std::move(*failure);
-      problem_ = problem_for_c(why_);
-    } else {
-      result_ = std::move(result);
-      for (const std::string& t : result_.texts) views_.push_back(view(t));
-      for (const dcpctl::Saving::Place& p : result_.places) places_.push_back({sizeof(dcpctl_place), view(p.file), p.offset, p.length});
-    }
-    state_ = failure ? DCPCTL_FAILED : DCPCTL_DONE;
+    problem_ = problem_for_c(why_);
+    state_ = end;
     changed_.notify_all();
   }
 
@@ -190,27 +197,20 @@ struct dcpctl_job {
   std::vector<dcpctl_text> views_;
   std::vector<dcpctl_place> places_;
   uint64_t nanoseconds_ = 0;
-  dcpctl::Problem why_;
+  dcpctl::Problem why_ = dcpctl::to_public(dcp::make_problem(dcp::ProblemId::memory_out, {}));  // until more is known
   dcpctl_problem problem_{};
   std::string mine_;
   std::vector<std::string> all_;
-  dcp::SerialQueue queue_;  // last: it ends first
+  std::optional<dcp::ProblemId> broken_;  // no exchange any more
+  dcp::SerialQueue queue_;                // last: it ends first
 };
 
 namespace {
 
-dcpctl_job* start(dcpctl_job::Work work) {
+// Runs `make`, which copies the caller's arguments, and starts what it returns. Without memory or a thread for it there is no job.
+dcpctl_job* start(const std::function<dcpctl_job::Work()>& make) {
   try {
-    return new dcpctl_job(std::move(work));
-  } catch (const std::exception&) {
-    return nullptr;
-  }
-}
-
-// Runs `make`, which copies the caller's arguments, and starts what it returns. Without memory for them there is no job.
-dcpctl_job* start_made(const std::function<dcpctl_job::Work()>& make) {
-  try {
-    return start(make());
+    return new dcpctl_job(make());
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -268,7 +268,7 @@ std::string object_file(const dcpctl::Checkpoint::State& state, const dcp::Entry
 // A job that makes a text for each of some entries.
 dcpctl_job* start_texts(dcpctl_checkpoint* of, const uint64_t* entries, size_t count,
                         std::string (*make)(const dcpctl::Checkpoint::State&, const dcp::Entry&, dcpctl::Control&)) {
-  return start_made([&] {
+  return start([&] {
     return [checkpoint = of->checkpoint, wanted = std::vector<uint64_t>(entries, entries + count), make](dcpctl_job& job,
                                                                                                          dcpctl_job::Result& result) {
       const dcpctl::Checkpoint::State& state = checkpoint->state();
@@ -320,9 +320,10 @@ dcp::CheckpointReader::Part part_of(const dcpctl::Checkpoint::State& state, cons
 
 // Owns what a Shard refers to.
 dcpctl::Shard shard_of(const dcpctl_shard& s) {
+  const bool is_given = s.shape != nullptr || s.sizes != nullptr;
   dcpctl::Shard out{.key = std::string(s.key.data, s.key.bytes),
                     .dtype = text(s.dtype),
-                    .shape = numbers(s.shape, s.rank),
+                    .shape = is_given ? numbers(s.shape, s.rank) : std::vector<int64_t>(s.rank, -1),  // which saving refuses
                     .offsets = numbers(s.offsets, s.rank),
                     .sizes = numbers(s.sizes, s.rank),
                     .strides = numbers(s.strides, s.rank),
@@ -383,20 +384,17 @@ int32_t dcpctl_job_wait(dcpctl_job* job, int64_t milliseconds) { return job->wai
 void dcpctl_job_progress(const dcpctl_job* job, dcpctl_progress* progress) {
   give({.size = 0, .bytes_done = job->control.bytes_done(), .bytes_total = job->control.bytes_total()}, progress);
 }
-void dcpctl_job_cancel(dcpctl_job* job) { job->cancel(); }
+void dcpctl_job_cancel(dcpctl_job* job) { job->control.cancel(); }
 const dcpctl_problem* dcpctl_job_problem(const dcpctl_job* job) { return job->problem(); }
 void dcpctl_job_result(dcpctl_job* job, dcpctl_result* result) { give(job->take(), result); }
 dcpctl_text dcpctl_job_text(const dcpctl_job* job) { return job->mine(); }
 void dcpctl_job_give(dcpctl_job* job, const dcpctl_text* texts, size_t count) { job->give(texts, count); }
-void dcpctl_job_free(dcpctl_job* job) {
-  if (job != nullptr) job->cancel();
-  delete job;
-}
+void dcpctl_job_free(dcpctl_job* job) { delete job; }
 
 // --- opening
 
 dcpctl_job* dcpctl_open(const char* path, const dcpctl_open_options* options) {
-  return start_made([&] {
+  return start([&] {
     return [path = std::string(path), options = open_options(taken(options))](dcpctl_job& job, dcpctl_job::Result& result) mutable {
       options.control = &job.control;
       result.checkpoint = std::make_unique<dcpctl_checkpoint>(dcpctl::open(path, options));
@@ -476,22 +474,18 @@ uint64_t dcpctl_path(const dcpctl_checkpoint* of, uint64_t entry, uint64_t first
 
 uint64_t dcpctl_chunks(const dcpctl_checkpoint* of, uint64_t entry, uint64_t first, uint64_t count, dcpctl_chunk* chunks) {
   const dcpctl::Checkpoint::State& state = of->state();
-  const dcp::Catalog& catalog = state.catalog();
   if (entry >= state.entries().size()) return 0;
   const dcp::Entry& e = state.entries()[entry];
-  const uint64_t all = e.is_blob() ? 1 : state.tensor(e).chunk_count;
   uint64_t n = 0;
-  for (; n < count && first < all; ++n, ++first) {
+  for (; n < count && first < state.chunks(e); ++n, ++first) {
     const auto c = static_cast<uint32_t>(first);
-    const dcp::Item& item = catalog.items[e.is_blob() ? catalog.item_of(e.blob()) : catalog.item_of(state.tensor(e), c)];
+    const dcp::BoxView box = state.box(e, c);
+    const dcp::Item& item = state.item(e, c);
     dcpctl_chunk chunk{};
-    if (!e.is_blob()) {
-      const dcp::BoxView box = catalog.box(state.tensor(e), c);
-      chunk.offsets = box.offsets.data();
-      chunk.sizes = box.sizes.data();
-    }
+    chunk.offsets = box.offsets.data();
+    chunk.sizes = box.sizes.data();
     if (item.file != dcp::kNone) {
-      chunk.file = view(catalog.file_name(item.file));
+      chunk.file = view(state.catalog().file_name(item.file));
       chunk.offset = item.offset;
       chunk.length = item.length;
     }
@@ -511,7 +505,7 @@ dcpctl_job* dcpctl_objects(dcpctl_checkpoint* checkpoint, const uint64_t* entrie
 }
 
 dcpctl_job* dcpctl_read(dcpctl_checkpoint* of, const dcpctl_part* parts, size_t count, const dcpctl_read_options* options) {
-  return start_made([&] {
+  return start([&] {
     return [checkpoint = of->checkpoint, given = parts_of(of->state(), parts, count), threads = taken(options).threads](
                dcpctl_job& job, dcpctl_job::Result& result) {
       const dcpctl::Checkpoint::State& state = checkpoint->state();
@@ -529,19 +523,24 @@ dcpctl_job* dcpctl_read(dcpctl_checkpoint* of, const dcpctl_part* parts, size_t 
 // --- saving
 
 dcpctl_job* dcpctl_save(const char* path, const dcpctl_shard* shards, size_t count, const dcpctl_save_options* options) {
-  return start_made([&] {
+  return start([&] {
     return [path = std::string(path), given = given_shards(shards, count), o = taken(options)](dcpctl_job& job,
                                                                                                dcpctl_job::Result& result) mutable {
-      for (dcpctl::Shard& s : given.shards) count_elements(s);
+      std::optional<dcp::Problem> failure;
+      try {
+        for (dcpctl::Shard& s : given.shards) count_elements(s);
+      } catch (const dcp::Error& error) {
+        failure = error.problem();
+      }
       dcpctl::SaveOptions how = save_options(o, job);
       how.objects = given.objects;
-      result.bytes_written = dcpctl::save(path, given.shards, how).file_bytes;
+      result.bytes_written = dcpctl::save_or_fail(path, given.shards, how, failure).file_bytes;
     };
   });
 }
 
 dcpctl_job* dcpctl_begin(const char* path, const dcpctl_save_options* options) {
-  return start_made([&] {
+  return start([&] {
     return [path = std::string(path), o = taken(options)](dcpctl_job& job, dcpctl_job::Result& result) {
       result.saving = std::make_unique<dcpctl_saving>(std::make_shared<dcpctl::Saving>(path, save_options(o, job)));
     };
@@ -549,12 +548,12 @@ dcpctl_job* dcpctl_begin(const char* path, const dcpctl_save_options* options) {
 }
 
 dcpctl_job* dcpctl_append(dcpctl_saving* of, const dcpctl_shard* shards, size_t count) {
-  return start_made([&] {
+  return start([&] {
     return [saving = of->saving, given = given_shards(shards, count)](dcpctl_job& job, dcpctl_job::Result& result) mutable {
       for (dcpctl::Shard& s : given.shards) count_elements(s);
       const std::vector<dcpctl::Saving::Place> tensors = saving->append(given.shards, &job.control);
       const std::vector<dcpctl::Saving::Place> objects =
-          given.objects.empty() ? std::vector<dcpctl::Saving::Place>() : saving->append(given.objects);
+          given.objects.empty() ? std::vector<dcpctl::Saving::Place>() : saving->append(given.objects, &job.control);
       size_t tensor = 0, object = 0;
       for (const bool is_object : given.is_object) {
         result.places.push_back(is_object ? objects[object++] : tensors[tensor++]);
@@ -565,11 +564,11 @@ dcpctl_job* dcpctl_append(dcpctl_saving* of, const dcpctl_shard* shards, size_t 
 }
 
 dcpctl_job* dcpctl_complete(dcpctl_saving* of) {
-  return start_made([&] { return [saving = of->saving](dcpctl_job&, dcpctl_job::Result&) { saving->complete(); }; });
+  return start([&] { return [saving = of->saving](dcpctl_job&, dcpctl_job::Result&) { saving->complete(); }; });
 }
 
 dcpctl_job* dcpctl_finish(dcpctl_saving* of, const void* metadata, size_t bytes) {
-  return start_made([&] {
+  return start([&] {
     return [saving = of->saving, text = std::string(static_cast<const char*>(metadata), bytes)](dcpctl_job&, dcpctl_job::Result&) {
       saving->finish(text);
     };

@@ -162,10 +162,21 @@ Facts Checkpoint::facts() const {
   return guarded([&] { return facts_of(*state_); });
 }
 
+static uint32_t tensor_named(const Checkpoint::State& state, std::string_view key) {
+  const uint32_t n = state.number_of(key);
+  if (state.entries()[n].is_blob()) dcp::fail(dcp::ProblemId::key_missing, {.path = state.catalog().path, .tensor = std::string(key)});
+  return n;
+}
+
+static const dcp::Entry& object_named(const Checkpoint::State& state, std::string_view key) {
+  const dcp::Entry& e = state.entries()[state.number_of(key)];
+  if (!e.is_blob()) dcp::fail(dcp::ProblemId::usage, {.path = state.catalog().path, .tensor = std::string(key)}, "a tensor", "an object");
+  return e;
+}
+
 const TensorInfo& Checkpoint::tensor(std::string_view key) const {
   return guarded([&]() -> std::reference_wrapper<const TensorInfo> {
-    const uint32_t n = state_->number_of(key);
-    if (state_->entries()[n].is_blob()) dcp::fail(dcp::ProblemId::key_missing, {.path = path(), .tensor = std::string(key)});
+    const uint32_t n = tensor_named(*state_, key);
     return state_->lists().tensors[state_->lists().number_of[n]];
   });
 }
@@ -181,20 +192,17 @@ std::vector<PathPart> Checkpoint::path_of(std::string_view key) const {
 
 std::vector<Chunk> Checkpoint::chunks_of(std::string_view key) const {
   return guarded([&] {
-    const dcp::Catalog& catalog = state_->catalog();
     const dcp::Entry& e = state_->entries()[state_->number_of(key)];
     std::vector<Chunk> chunks;
-    const auto add = [&](dcp::ItemId id, dcp::BoxView box) {
-      const dcp::Item& item = catalog.items[id];
+    for (uint32_t c = 0; c < state_->chunks(e); ++c) {
+      const dcp::BoxView box = state_->box(e, c);
+      const dcp::Item& item = state_->item(e, c);
       chunks.push_back({.offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}});
-      if (item.file == dcp::kNone) return;
-      chunks.back().file = catalog.file_name(item.file);
+      if (item.file == dcp::kNone) continue;
+      chunks.back().file = state_->catalog().file_name(item.file);
       chunks.back().offset = item.offset;
       chunks.back().length = item.length;
-    };
-    if (e.is_blob()) return add(catalog.item_of(e.blob()), {}), chunks;
-    const dcp::Tensor& t = state_->tensor(e);
-    for (uint32_t c = 0; c < t.chunk_count; ++c) add(catalog.item_of(t, c), catalog.box(t, c));
+    }
     return chunks;
   });
 }
@@ -204,12 +212,6 @@ std::string Checkpoint::placement_of(std::string_view key) const {
     const dcp::Entry& e = state_->entries()[state_->number_of(key)];
     return e.is_blob() ? std::string() : dcp::sharding_words(state_->catalog(), state_->tensor(e));
   });
-}
-
-static const dcp::Entry& object_named(const Checkpoint::State& state, std::string_view key) {
-  const dcp::Entry& e = state.entries()[state.number_of(key)];
-  if (!e.is_blob()) dcp::fail(dcp::ProblemId::usage, {.path = state.catalog().path, .tensor = std::string(key)}, "a tensor", "an object");
-  return e;
 }
 
 ObjectInfo Checkpoint::object(std::string_view key) const {
@@ -230,8 +232,7 @@ std::vector<std::byte> Checkpoint::object_file(std::string_view key, Control* co
 
 void Checkpoint::read(std::string_view key, std::span<std::byte> to, const ReadOptions& options) const {
   guarded([&] {
-    const uint32_t n = state_->number_of(key);
-    if (state_->entries()[n].is_blob()) dcp::fail(dcp::ProblemId::key_missing, {.path = path(), .tensor = std::string(key)});
+    const uint32_t n = tensor_named(*state_, key);
     const dcp::CheckpointReader::Part part = state_->part(n, options.slice, to.data(), {}, options.dtype);
     uint64_t bytes = dcp::bytes_of(part.dtype);
     const dcp::Dims dims = state_->catalog().dims(state_->tensor(state_->entries()[n]));

@@ -19,6 +19,12 @@ struct [[gnu::visibility("hidden")]] Checkpoint::State {
   const dcp::Catalog& catalog() const { return reader.catalog(); }
   const std::vector<dcp::Entry>& entries() const { return reader.entries(); }
   const dcp::Tensor& tensor(const dcp::Entry& e) const { return catalog().tensors[e.tensor()]; }
+  // An object has one chunk, without a box.
+  uint64_t chunks(const dcp::Entry& e) const { return e.is_blob() ? 1 : tensor(e).chunk_count; }
+  dcp::BoxView box(const dcp::Entry& e, uint32_t chunk) const { return e.is_blob() ? dcp::BoxView{} : catalog().box(tensor(e), chunk); }
+  const dcp::Item& item(const dcp::Entry& e, uint32_t chunk) const {
+    return catalog().items[e.is_blob() ? catalog().item_of(e.blob()) : catalog().item_of(tensor(e), chunk)];
+  }
   std::optional<uint32_t> find(std::string_view key) const;
   uint32_t number_of(std::string_view key) const;  // throws key_missing
 

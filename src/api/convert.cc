@@ -50,8 +50,6 @@ std::vector<Problem> to_public(const std::vector<dcp::Problem>& problems) {
 
 dcp::SourceRequest source_of(const std::string& path, const std::string& step) { return {.path = path, .step = step}; }
 
-uint64_t cap_of(uint64_t extra_memory) { return dcp::peak_rss_bytes() + extra_memory; }
-
 dcp::RenameRule rename_of(const std::string& text) {
   const size_t arrow = text.find("=>");
   if (arrow == std::string::npos || arrow == 0) dcp::fail(dcp::ProblemId::usage, {}, "rename '" + text + "'", "REGEX=>REPLACEMENT");

@@ -1,6 +1,8 @@
 // Converts between internal types and those of the public headers.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "base/io.h"
 #include "base/stores.h"
 #include "dcpctl/error.h"
+#include "dcpctl/save.h"
 #include "format/dtype.h"
 #include "select/select.h"
 
@@ -46,9 +49,12 @@ auto guarded(const Body& body) {
   }
 }
 
+// save(); or, with a failure of this rank, what all ranks then throw.
+SaveReport save_or_fail(const std::string& path, std::span<const Shard> shards, const SaveOptions& options,
+                        const std::optional<dcp::Problem>& failure);
+
+using dcp::cap_of;
 dcp::SourceRequest source_of(const std::string& path, const std::string& step);
-// Turns a limit on top of what the process holds into the total that use cases count.
-uint64_t cap_of(uint64_t extra_memory);
 // "REGEX=>REPLACEMENT", "GLOB=DTYPE". Throw usage.
 dcp::RenameRule rename_of(const std::string& text);
 dcp::DtypeRule dtype_rule_of(const std::string& text);

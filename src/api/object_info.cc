@@ -41,7 +41,7 @@ class PlainValue {
 
  private:
   static constexpr size_t kMaxDepth = 100;
-  static constexpr uint64_t kMaxValues = 1 << 20;
+  static constexpr uint64_t kMaxValues = 1 << 20, kMaxBytes = 64 << 20;
 
   bool tagged(const char* tag, const auto& content) {
     json_.begin_object().key(tag);
@@ -93,7 +93,7 @@ class PlainValue {
   }
 
   bool value(const Value& v) {
-    if (++values_ > kMaxValues || depth_ == kMaxDepth) return false;
+    if (++values_ > kMaxValues || text_.size() > kMaxBytes || depth_ == kMaxDepth) return false;
     switch (v.kind) {
       case Kind::kNil: return json_.null(), true;
       case Kind::kBool: return json_.value(v.payload != 0), true;

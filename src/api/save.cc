@@ -33,29 +33,40 @@ std::vector<dcp::MemoryObject> objects_of(std::span<const Object> objects) {
   return out;
 }
 
+dcp::SaveRequest request_of(const std::string& path, const SaveOptions& options) {
+  return {.path = path,
+          .shards = {},
+          .failure = {},
+          .rank = options.group.rank,
+          .world_size = options.group.size,
+          .all_gather = options.group.all_gather,
+          .replace = options.replace ? dcp::Replace::kYes : dcp::Replace::kNo,
+          .sync = options.sync,
+          .threads = options.threads};
+}
+
 // `failure`: why there is nothing to write; reported to the other ranks.
 SaveReport write(const std::string& path, std::span<const dcp::MemoryShard> shards, const SaveOptions& options,
                  const std::optional<dcp::Problem>& failure) {
   Outside outside(options.control);
   const std::vector<dcp::MemoryObject> objects = objects_of(options.objects);
-  const dcp::SaveResult done = dcp::save({.path = path,
-                                          .shards = shards,
-                                          .objects = objects,
-                                          .failure = failure,
-                                          .rank = options.group.rank,
-                                          .world_size = options.group.size,
-                                          .all_gather = options.group.all_gather,
-                                          .replace = options.replace ? dcp::Replace::kYes : dcp::Replace::kNo,
-                                          .sync = options.sync,
-                                          .threads = options.threads},
-                                         outside.world);
+  dcp::SaveRequest request = request_of(path, options);
+  request.shards = shards;
+  request.objects = objects;
+  request.failure = failure;
+  const dcp::SaveResult done = dcp::save(request, outside.world);
   return {.tensor_bytes = done.tensor_bytes, .file_bytes = done.file_bytes, .seconds = static_cast<double>(done.nanoseconds) / 1e9};
 }
 
 }  // namespace
 
 SaveReport save(const std::string& path, std::span<const Shard> shards, const SaveOptions& options) {
-  return guarded([&] { return write(path, shards_of(shards), options, std::nullopt); });
+  return save_or_fail(path, shards, options, std::nullopt);
+}
+
+SaveReport save_or_fail(const std::string& path, std::span<const Shard> shards, const SaveOptions& options,
+                        const std::optional<dcp::Problem>& failure) {
+  return guarded([&] { return write(path, shards_of(shards), options, failure); });
 }
 
 struct Staging::State {
@@ -168,18 +179,7 @@ std::future<SaveReport> async_save(const std::string& path, std::span<const Shar
 // --- in steps
 
 struct [[gnu::visibility("hidden")]] Saving::State {
-  State(const std::string& path, const SaveOptions& options)
-      : outside(options.control),
-        save({.path = path,
-              .shards = {},
-              .failure = {},
-              .rank = options.group.rank,
-              .world_size = options.group.size,
-              .all_gather = options.group.all_gather,
-              .replace = options.replace ? dcp::Replace::kYes : dcp::Replace::kNo,
-              .sync = options.sync,
-              .threads = options.threads},
-             outside.world) {}
+  State(const std::string& path, const SaveOptions& options) : outside(options.control), save(request_of(path, options), outside.world) {}
 
   std::vector<Place> append(const std::vector<dcp::StepSave::Item>& items, Control* control) {
     dcp::World world = outside.world_of(control);
@@ -207,15 +207,16 @@ std::vector<Saving::Place> Saving::append(std::span<const Shard> shards, Control
       given.back().offsets.clear();
     }
     std::vector<dcp::StepSave::Item> items;
-    for (const dcp::MemoryShard& s : given) items.push_back({.shard = &s, .object = {}});
+    for (const dcp::MemoryShard& s : given) items.push_back({.shard = &s});
     return state_->append(items, control);
   });
 }
 
 std::vector<Saving::Place> Saving::append(std::span<const Object> objects, Control* control) {
   return guarded([&] {
+    const std::vector<dcp::MemoryObject> given = objects_of(objects);
     std::vector<dcp::StepSave::Item> items;
-    for (const dcp::MemoryObject& o : objects_of(objects)) items.push_back({.shard = nullptr, .object = o.bytes});
+    for (const dcp::MemoryObject& o : given) items.push_back({.object = &o});
     return state_->append(items, control);
   });
 }

@@ -13,8 +13,8 @@
 namespace dcp {
 namespace {
 
-[[noreturn]] void refuse(const MemoryShard& shard, std::string got, std::string expected) {
-  fail(ProblemId::usage, {.tensor = shard.key}, std::move(got), std::move(expected));
+[[noreturn]] void refuse(const auto& given, std::string got, std::string expected) {
+  fail(ProblemId::usage, {.tensor = given.key}, std::move(got), std::move(expected));
 }
 
 DType checked_dtype(const MemoryShard& shard) {
@@ -24,11 +24,13 @@ DType checked_dtype(const MemoryShard& shard) {
   return *dtype;
 }
 
-void check_path(const MemoryShard& shard) {
+// Of a shard or an object.
+void check_path(auto& given) {
+  if (given.path.empty()) given.path.push_back(given.key);
   std::string joined;
-  for (const std::string& name : shard.path) joined += (&name == shard.path.data() ? "" : ".") + name;
-  if (joined != shard.key) refuse(shard, "path '" + joined + "'", "one that joined with dots is the key");
-  if (shard.key.empty() || !is_pickled_text(shard.key)) refuse(shard, shard.key.empty() ? "no key" : "a key that is not UTF-8", "a name");
+  for (const std::string& name : given.path) joined += (&name == given.path.data() ? "" : ".") + name;
+  if (joined != given.key) refuse(given, "path '" + joined + "'", "one that joined with dots is the key");
+  if (given.key.empty() || !is_pickled_text(given.key)) refuse(given, given.key.empty() ? "no key" : "a key that is not UTF-8", "a name");
 }
 
 void check_box(const MemoryShard& shard) {
@@ -98,7 +100,6 @@ class Walk {
 CheckedShard checked(const MemoryShard& given) {
   CheckedShard c{.dtype = checked_dtype(given), .bytes = 0, .is_dense = false, .shard = given};
   MemoryShard& s = c.shard;
-  if (s.path.empty()) s.path.push_back(s.key);
   if (s.offsets.empty()) s.offsets.resize(s.shape.size());
   if (s.sizes.empty()) s.sizes = s.shape;
   const bool row_major_strides = s.strides.empty();
@@ -114,6 +115,13 @@ CheckedShard checked(const MemoryShard& given) {
   if (c.bytes > 0 && s.data == nullptr) refuse(s, "no data", "where the elements are");
   c.is_dense = is_dense(s.sizes, s.strides);
   return c;
+}
+
+MemoryObject checked(const MemoryObject& given) {
+  MemoryObject object = given;
+  check_path(object);
+  if (object.bytes.empty() || object.bytes.data() == nullptr) refuse(object, "no data", "a file of torch.save");
+  return object;
 }
 
 void each_run(const CheckedShard& shard, uint64_t max, const std::function<void(Bytes)>& fn) {

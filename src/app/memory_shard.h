@@ -1,4 +1,4 @@
-// A box of a tensor in the caller's memory: checked, since the caller may be wrong, and traversed in element order.
+// A box of a tensor in the caller's memory, or an object: checked, since the caller may be wrong, and traversed in element order.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,16 @@ struct CheckedShard {
   bool is_dense = false;  // row-major without gaps
   MemoryShard shard;      // with empty members filled in
 };
-// Throws usage.
+// An object in memory, as a file of torch.save.
+struct MemoryObject {
+  std::string key;
+  std::vector<std::string> path = {};  // as above
+  Bytes bytes;
+};
+
+// Throw usage.
 CheckedShard checked(const MemoryShard& shard);
+MemoryObject checked(const MemoryObject& object);
 
 // Passes its elements in row-major order, in pieces that are dense in memory: as long as possible, but at most `max` bytes. Never splits an
 // element.

@@ -117,7 +117,8 @@ Ready made(Opened opened, Selected& selected, const SelectOptions& options, Worl
 }  // namespace
 
 CheckpointReader::CheckpointReader(const CheckpointReaderOptions& options, World& world) : extra_memory_(options.extra_memory) {
-  Opened opened = open({.source = options.source, .ranks = {}, .threads = options.threads}, take_memory_cap(cap(), world), world);
+  Opened opened =
+      open({.source = options.source, .ranks = {}, .threads = options.threads}, take_memory_cap(cap_of(extra_memory_), world), world);
   if (!options.map.is_given() && asks_for_nothing(options.select)) selected_.selection = all_keys(opened.catalog());
   else selected_ = select(opened, options.select, {.request = options.map, .assets = {}, .has_run = true}, world);
   ready_ = made(std::move(opened), selected_, options.select, world);
@@ -131,7 +132,7 @@ std::vector<PathPart> CheckpointReader::path(const Entry& e) const {
 
 Opened CheckpointReader::opened() const {
   Opened opened = ready_.opened;
-  opened.memory_cap = cap();
+  opened.memory_cap = cap_of(extra_memory_);
   return opened;
 }
 
@@ -261,6 +262,9 @@ CheckpointReader::Report CheckpointReader::read(const std::vector<Part>& parts, 
   if (threads > 0) opened.request.threads = threads;
   Report report;
   for (const Part& p : parts) check(p);
+  std::call_once(ties_once_, [&] {  // with a map
+    compare_ties(ready_, selected_, reading_workers(opened.request.threads, world, catalog().path), world);
+  });
   const auto found = has_map() ? nullptr : known(parts, opened, world, report.bytes_read);
   const SourceFacts source{opened.catalog(), found ? *found : ready_.resolved};
 
@@ -268,12 +272,12 @@ CheckpointReader::Report CheckpointReader::read(const std::vector<Part>& parts, 
   // compared) are read as a derived checkpoint.
   const SourceFacts shown{catalog(), has_map() ? ready_.derived->resolved : source.resolved};
   std::vector<BoxRead> boxes;
-  std::vector<Part> others;
-  Work of_boxes, of_others;
+  std::vector<Part> whole, others;
+  Work of_boxes, of_whole, of_others;
   for (const Part& p : parts) {
     const bool steps = p.axes && std::ranges::any_of(*p.axes, [](const SliceAxis& a) { return a.step != 1 && a.count > 1; });
     if ((has_map() && !p.axes) || steps || !can_read_boxes(shown, tensor_of(p))) {
-      others.push_back(p);
+      (p.axes ? others : whole).push_back(p);
       continue;
     }
     const TensorId id = entries()[p.entry].tensor();
@@ -288,9 +292,10 @@ CheckpointReader::Report CheckpointReader::read(const std::vector<Part>& parts, 
     of_boxes.plan = plan_boxes(shown, boxes, {});
     work.push_back(&of_boxes);
   }
-  if (!others.empty()) {
-    plan_others(others, source, of_others);
-    work.push_back(&of_others);
+  for (const auto& [derived, w] : {std::pair(&whole, &of_whole), {&others, &of_others}}) {
+    if (derived->empty()) continue;
+    plan_others(*derived, source, *w);
+    work.push_back(w);
   }
   uint64_t total = 0;
   for (const Work* w : work) total += w->plan.bytes_to_read;
@@ -313,21 +318,21 @@ CheckpointReader::Report CheckpointReader::read(const std::vector<Part>& parts, 
   return report;
 }
 
-// Of whole tensors all CRCs are compared, of parts none.
+// Either all are whole tensors, whose CRCs are compared, or none is.
 void CheckpointReader::plan_others(const std::vector<Part>& parts, const SourceFacts& source, Work& work) const {
   if (!has_map())
     for (const Part& p : parts) refuse_opaque(source, entries()[p.entry].tensor());
   work.derived = derived_of(parts, source);
   const Catalog& derived = work.derived->catalog;
-  const bool all_whole = std::ranges::none_of(parts, [](const Part& p) { return p.axes.has_value(); });
+  const bool whole = !parts.front().axes;
   Selection selection;
   for (uint32_t n = 0; n < parts.size(); ++n) {
     const Tensor& t = derived.tensors[n];
     selection.entries.push_back({.ref = KeyRef::tensor_at(n), .key = derived.key(t), .dtype = t.dtype});
     work.sink.add(parts[n], t.dtype, derived.dims(t));
   }
-  work.plan = plan_arrays({derived, work.derived->resolved}, selection, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = all_whole});
-  if (all_whole) return;
+  work.plan = plan_arrays({derived, work.derived->resolved}, selection, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = whole});
+  if (whole) return;
   const std::vector<uint32_t>& records = work.derived->resolved.views.record;
   work.records_not_compared = std::set(records.begin(), records.end()).size();
   work.plan.unchecked_records = 0;  // counted among these

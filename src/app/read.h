@@ -60,7 +60,7 @@ class CheckpointReader {
   };
   // Callable from any thread, with a world of the call's own. Throws usage for a conversion that is not between floats, cast_opaque, the
   // first CRC that differs, and what resolving and reading throw. For whole tensors every CRC is compared; for parts those of the records
-  // that they cover.
+  // that they cover. The first read also compares what a map ties: map_tied_differ.
   Report read(const std::vector<Part>& parts, unsigned threads, World& world);
 
   // A torch.save file of an object. For an item that is stored by itself: the item as it is, its CRCs compared.
@@ -70,7 +70,6 @@ class CheckpointReader {
   Limits limits() const { return ready_.opened.limits(); }
 
  private:
-  uint64_t cap() const { return peak_rss_bytes() + extra_memory_; }
   struct Work;
   Opened opened() const;  // for one call
   Resolved resolve_objects(const Entry& object, const Opened& opened, World& world);
@@ -87,6 +86,7 @@ class CheckpointReader {
   const uint64_t extra_memory_;
   Ready ready_;
   Selected selected_;
+  std::once_flag ties_once_;               // a read has found that what the map ties is equal
   std::mutex mutex_;                       // the rest
   std::shared_ptr<const Resolved> known_;  // of the source's items, as far as they were needed; never changed, only replaced
   std::vector<bool> whole_;                // by tensor: check_whole() has passed

@@ -11,6 +11,7 @@
 #include "base/stores.h"
 #include "catalog/box.h"
 #include "catalog/cover.h"
+#include "catalog/placements.h"
 #include "exec/dcp_folder.h"
 #include "files/output_free.h"
 #include "ranks/blocks.h"
@@ -164,6 +165,8 @@ class SaveLayout {
       for (size_t n = 0; n < ranks[r].boxes.size(); ++n) add({&ranks[r].boxes[n], r, n});
       for (size_t n = 0; n < ranks[r].objects.size(); ++n) add(ranks[r].objects[n], r, n);
     }
+    for (const FolderObject& o : objects)
+      if (number_of_.contains(o.key)) fail(ProblemId::usage, {.tensor = o.key}, "an object and a tensor under one key", "two keys");
     check_tree(by_tensor_, objects);
     for (std::vector<Given>& boxes : by_tensor_) place(boxes);
   }
@@ -257,8 +260,8 @@ class OwnFile final : public Sink {
 std::vector<SavedObject> objects_of(std::span<const MemoryObject> objects) {
   std::vector<SavedObject> out;
   for (const MemoryObject& o : objects) {
-    out.push_back({.key = o.key, .path = o.path, .bytes = o.bytes.size()});
-    if (o.path.empty()) out.back().path = {o.key};
+    MemoryObject c = checked(o);
+    out.push_back({.key = std::move(c.key), .path = std::move(c.path), .bytes = c.bytes.size()});
   }
   return out;
 }
@@ -284,6 +287,8 @@ void check_group(const SaveRequest& request) {
   if (request.rank >= request.world_size)
     fail(ProblemId::usage, {.path = request.path}, "rank " + std::to_string(request.rank) + " of " + std::to_string(request.world_size),
          "a rank below the number of ranks");
+  if (request.world_size > kMaxRanks)
+    fail(ProblemId::usage, {.path = request.path}, std::to_string(request.world_size) + " ranks", std::to_string(kMaxRanks) + " at most");
   if (request.world_size > 1 && !request.all_gather)
     fail(ProblemId::usage, {.path = request.path}, "no all_gather", "the function by which ranks exchange texts");
 }
@@ -298,6 +303,7 @@ SaveResult save(const SaveRequest& request, World& world) {
   std::vector<Saved> ranks;
   const std::vector<std::string> all = round([&] {
     if (request.failure) throw Error(*request.failure);
+    world.check_stop();
     for (const MemoryShard& s : request.shards) shards.push_back(checked(s));
     check_on_disk(world.store, request.path);
     if (request.rank == 0) check_output_free(world.io, request.path, true, request.replace);
@@ -314,11 +320,13 @@ SaveResult save(const SaveRequest& request, World& world) {
   const std::vector<FileSpec> files = folder.files();
   std::optional<FileSet> output;
   const std::vector<std::string> made = round([&] {
+    world.check_stop();
     if (request.rank != 0) return std::string();
     output.emplace(world.io, request.path, files, FileSetOptions{.folder = true, .replace = request.replace, .sync = request.sync});
     return as_wire(output->shared());
   });
   round([&] {
+    world.check_stop();
     std::optional<OwnFile> own;
     if (!output)
       own.emplace(world.io, from_wire<std::vector<std::string>>(made.front()), request.rank, files[request.rank].bytes, request.sync);
@@ -333,6 +341,7 @@ SaveResult save(const SaveRequest& request, World& world) {
   });
   round([&] {
     if (!output) return std::string();
+    world.check_stop();
     folder.write_metadata(*output);
     output->finish();
     output->commit();
@@ -358,6 +367,7 @@ StepSave::StepSave(const SaveRequest& request, World& world)
       files_(std::make_unique<Files>()) {
   check_group(request);
   const std::vector<std::string> made = Rounds(request)([&] {
+    world.check_stop();
     check_on_disk(world.store, path_);
     if (rank_ != 0) return std::string();
     check_output_free(world.io, path_, true, request.replace);
@@ -373,44 +383,63 @@ StepSave::StepSave(const SaveRequest& request, World& world)
 StepSave::~StepSave() = default;
 
 std::vector<StepSave::Place> StepSave::append(std::span<const Item> items, World& world) {
-  if (is_complete_) fail(ProblemId::usage, {.path = path_}, "an item for a file that is complete", "one before");
   std::vector<CheckedShard> shards(items.size());
   std::vector<Place> places(items.size());
   uint64_t bytes = 0;
   for (size_t n = 0; n < items.size(); ++n) {
     if (items[n].shard != nullptr) shards[n] = checked(*items[n].shard);
     places[n] = {.offset = bytes,
-                 .length = items[n].shard != nullptr ? tensor_item_bytes(shards[n].dtype, shards[n].shard.sizes) : items[n].object.size()};
+                 .length = items[n].shard != nullptr ? tensor_item_bytes(shards[n].dtype, shards[n].shard.sizes)
+                                                     : checked(*items[n].object).bytes.size()};
     bytes += places[n].length;
   }
-  const uint64_t at = end_.fetch_add(bytes);
-  Progress progress;
-  const auto display = world.events.show(progress, progress.bytes_written, bytes);
-  CountedSink sink(files_->sink(), progress);
-  const uint32_t file = files_->all ? rank_ : 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_complete_) fail(ProblemId::usage, {.path = path_}, "an item for a file that is complete", "one before");
+    for (Place& p : places) p.offset += end_;
+    end_ += bytes;
+    ++appending_;
+  }
+  const auto end = [&](bool has_failed) {
+    const std::lock_guard lock(mutex_);
+    --appending_;
+    has_failed_ = has_failed_ || has_failed;
+  };
   try {
+    Progress progress;
+    const auto display = world.events.show(progress, progress.bytes_written, bytes);
+    CountedSink sink(files_->sink(), progress);
+    const uint32_t file = files_->all ? rank_ : 0;
     parallel_for(threads_, items.size(), world.stop, [&](unsigned, uint64_t n) {
-      places[n].offset += at;
-      if (items[n].shard == nullptr) return sink.write(file, places[n].offset, items[n].object);
+      if (items[n].shard == nullptr) return sink.write(file, places[n].offset, items[n].object->bytes);
       write_tensor_item({.sink = sink, .file = file, .offset = places[n].offset, .name = path_ + "/" + name_}, shards[n].dtype,
                         shards[n].shard.sizes, [&](const std::function<void(Bytes)>& emit) { each_block(shards[n], 4 * kMiB, emit); });
     });
   } catch (...) {
-    has_failed_ = true;
+    end(true);
     throw;
   }
+  end(false);
   return places;
 }
 
 void StepSave::complete() {
-  if (has_failed_) fail(ProblemId::usage, {.path = path_}, "a file to which an item could not be appended", "one that is whole");
-  if (is_complete_.exchange(true)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_failed_) fail(ProblemId::usage, {.path = path_}, "a file to which an item could not be appended", "one that is whole");
+    if (appending_ > 0) fail(ProblemId::usage, {.path = path_}, "a file to which items are being appended", "one that is whole");
+    if (std::exchange(is_complete_, true)) return;
+  }
   if (files_->own) files_->own->finish();
 }
 
 void StepSave::finish(std::string_view metadata) {
   if (!files_->all) fail(ProblemId::usage, {.path = path_}, "rank " + std::to_string(rank_), "rank 0, which gives the folder its name");
   complete();
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_finished_, true)) fail(ProblemId::usage, {.path = path_}, "a folder that is finished", "one that is not");
+  }
   files_->all->write(world_size_, 0, as_bytes(metadata));
   files_->all->finish();
   files_->all->commit();

@@ -5,9 +5,9 @@
 // lowest such rank is thrown on all.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,13 +18,6 @@
 #include "exec/synthetic.h"
 
 namespace dcp {
-
-// An object in memory, as a file of torch.save.
-struct MemoryObject {
-  std::string key;
-  std::vector<std::string> path = {};  // in the state dict; empty: the key alone
-  Bytes bytes;
-};
 
 struct SaveRequest {
   std::string path;
@@ -54,16 +47,16 @@ class StepSave {
   ~StepSave();  // drops what is not finished
 
   struct Item {
-    const MemoryShard* shard = nullptr;  // nullptr: an object
-    Bytes object;
+    const MemoryShard* shard = nullptr;
+    const MemoryObject* object = nullptr;  // or an object
   };
   struct Place {
     uint64_t offset = 0, length = 0;
   };
-  // Writes an item for each to the file of this rank. Several threads may call it. Throws usage for a shard that is none, or after complete().
+  // Writes an item for each to the file of this rank. Several threads may call it. Throws usage for what is no shard or object, or after complete().
   std::vector<Place> append(std::span<const Item> items, World& world);
   const std::string& file_name() const { return name_; }  // in the folder
-  // The file of this rank gets on disk. Throws usage if an append has failed.
+  // The file of this rank gets on disk. Throws usage if an append has failed or goes on.
   void complete();
   // On rank 0, once all ranks are complete: writes the metadata, and gives the folder its name.
   void finish(std::string_view metadata);
@@ -74,8 +67,10 @@ class StepSave {
   const unsigned threads_;
   const std::string path_, name_;
   std::unique_ptr<Files> files_;
-  std::atomic<uint64_t> end_{0};
-  std::atomic<bool> is_complete_{false}, has_failed_{false};
+  std::mutex mutex_;  // the rest
+  uint64_t end_ = 0;
+  size_t appending_ = 0;  // calls
+  bool is_complete_ = false, is_finished_ = false, has_failed_ = false;
 };
 
 // A made-up sharded checkpoint in the new folder `path`, for measuring; `threads` 0: the default. Throws output_exists, and what writing throws.

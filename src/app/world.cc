@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -53,5 +54,7 @@ uint64_t peak_rss_bytes() {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
+
+uint64_t cap_of(uint64_t extra_memory) { return peak_rss_bytes() + std::min(extra_memory, uint64_t{1} << 56); }
 
 }  // namespace dcp

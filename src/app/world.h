@@ -61,6 +61,8 @@ Problem problem_of(const std::exception& error);
 
 // Memory of this process: peak so far, and current.
 uint64_t peak_rss_bytes();
+// A cap of so many bytes beside what the process holds.
+uint64_t cap_of(uint64_t extra_memory);
 uint64_t resident_bytes();
 
 }  // namespace dcp

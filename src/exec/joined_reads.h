@@ -30,6 +30,7 @@ class JoinedReads final : public UnitSupply {
   std::atomic<uint64_t> between_{0};
   std::mutex mutex_;
   std::vector<Buffer> free_;  // of units that are done
+  size_t buffers_ = 0;
 };
 
 }  // namespace dcp

@@ -172,7 +172,8 @@ TensorStats& TensorStats::operator+=(const TensorStats& more) {
 void TensorStats::settle() {
   if (is_settled || finite() == 0) return;
   is_settled = true;
-  const auto low = static_cast<double>(min), high = static_cast<double>(max), wide = (high - low) / static_cast<double>(steps.size());
+  const auto low = static_cast<double>(min), high = static_cast<double>(max), count_of_steps = static_cast<double>(steps.size());
+  const double wide = high / count_of_steps - low / count_of_steps;  // high - low may be more than a double can be
   uint64_t seen = 0;
   size_t next = 0;
   for (const auto& [part, count] : parts) {
@@ -185,8 +186,8 @@ void TensorStats::settle() {
     }
     seen += count;
     const double middle = std::clamp(begin + (end - begin) / 2, low, high);
-    const double step = wide > 0 ? std::floor((middle - low) / wide) : 0;
-    steps[static_cast<size_t>(std::clamp(step, 0.0, 7.0))] += count;
+    const double step = wide > 0 ? (middle / count_of_steps - low / count_of_steps) / wide * count_of_steps : 0;
+    steps[static_cast<size_t>(std::clamp(step, 0.0, count_of_steps - 1))] += count;
   }
   parts = {};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -15,13 +16,6 @@ namespace {
 struct Box {
   std::vector<int64_t> offsets, sizes;
   BoxView view() const { return {offsets, sizes}; }
-  void grow_to(const Box& other) {
-    for (size_t d = 0; d < offsets.size(); ++d) {
-      const int64_t end = std::max(offsets[d] + sizes[d], other.offsets[d] + other.sizes[d]);
-      offsets[d] = std::min(offsets[d], other.offsets[d]);
-      sizes[d] = end - offsets[d];
-    }
-  }
 };
 
 bool cross(const Box& a, const Box& b) {
@@ -29,28 +23,44 @@ bool cross(const Box& a, const Box& b) {
   return intersect(a.view(), b.view(), offsets.data(), sizes.data());
 }
 
-// Boxes that together have all of `boxes`, no two of which cross: those that do are replaced by the smallest box around them.
-std::vector<Box> disjoint(std::vector<Box> boxes) {
-  const auto before = [](const Box& a, const Box& b) { return a.offsets < b.offsets; };
-  for (bool grown = boxes.size() > 1; grown;) {
-    grown = false;
-    std::ranges::sort(boxes, before);
-    std::vector<Box> out;
-    std::vector<size_t> open;  // of `out`: those that may reach the next box along the first dim
-    for (Box& box : boxes) {
-      if (!box.offsets.empty()) std::erase_if(open, [&](size_t o) { return out[o].offsets[0] + out[o].sizes[0] <= box.offsets[0]; });
-      const auto met = std::ranges::find_if(open, [&](size_t o) { return cross(out[o], box); });
-      if (met != open.end()) {
-        out[*met].grow_to(box);
-        grown = true;  // and may cross others now
-        continue;
-      }
-      open.push_back(out.size());
-      out.push_back(std::move(box));
+// What of a box is not in another, which it crosses: what is before and after that along each dim.
+void cut_out(const Box& other, Box box, std::vector<Box>& left) {
+  for (size_t d = 0; d < box.offsets.size(); ++d) {
+    const int64_t first = box.offsets[d], last = first + box.sizes[d];
+    const int64_t begin = std::max(first, other.offsets[d]), end = std::min(last, other.offsets[d] + other.sizes[d]);
+    for (const auto& [from, to] : {std::pair(first, begin), {end, last}}) {
+      box.offsets[d] = from, box.sizes[d] = to - from;
+      if (from < to) left.push_back(box);
     }
-    boxes = std::move(out);
+    box.offsets[d] = begin, box.sizes[d] = end - begin;
   }
-  return boxes;
+}
+
+// Boxes that together are all of `boxes`, no two of which cross: of those that do, the later one loses what both have.
+std::vector<Box> disjoint(std::vector<Box> boxes) {
+  std::ranges::sort(boxes, [](const Box& a, const Box& b) { return std::tie(a.offsets, b.sizes) < std::tie(b.offsets, a.sizes); });
+  std::vector<Box> out;
+  std::vector<size_t> open;  // of `out`: those that may reach the next box along the first dim
+  for (Box& box : boxes) {
+    if (!box.offsets.empty()) std::erase_if(open, [&](size_t o) { return out[o].offsets[0] + out[o].sizes[0] <= box.offsets[0]; });
+    std::vector<Box> left{std::move(box)};
+    for (const size_t o : open)
+      for (size_t n = 0; n < left.size();) {
+        if (!cross(out[o], left[n])) {
+          ++n;
+          continue;
+        }
+        std::swap(left[n], left.back());
+        const Box crossed = std::move(left.back());
+        left.pop_back();
+        cut_out(out[o], crossed, left);
+      }
+    for (Box& piece : left) {
+      open.push_back(out.size());
+      out.push_back(std::move(piece));
+    }
+  }
+  return out;
 }
 
 class BoxPlanner {
@@ -176,7 +186,7 @@ class BoxPlanner {
     if (info.strides_at == 0) return true;
     const int64_t* stored = source_.resolved.strides.data() + info.strides_at;
     int64_t run = 1;
-    for (const size_t d : slowest_first(info, sizes, kReversed)) {
+    for (const size_t d : slowest_first(info, sizes) | std::views::reverse) {
       if (sizes[d] == 1) continue;
       if (stored[1 + d] != run) return false;
       run *= sizes[d];
@@ -184,16 +194,14 @@ class BoxPlanner {
     return stored[0] == 0;
   }
 
-  enum Order : uint8_t { kForward, kReversed };
   // Its dims in the order of the record.
-  std::vector<size_t> slowest_first(const ItemInfo& info, Dims sizes, Order order) const {
+  std::vector<size_t> slowest_first(const ItemInfo& info, Dims sizes) const {
     std::vector<size_t> dims(sizes.size());
     std::iota(dims.begin(), dims.end(), size_t{0});
     if (info.strides_at != 0) {
       const int64_t* strides = source_.resolved.strides.data() + info.strides_at + 1;
       std::ranges::stable_sort(dims, [&](size_t a, size_t b) { return strides[a] > strides[b]; });
     }
-    if (order == kReversed) std::ranges::reverse(dims);
     return dims;
   }
 
@@ -207,7 +215,7 @@ class BoxPlanner {
     const uint64_t element = std::max(bytes_of(t.dtype), bytes_of(info.dtype));
     std::vector<size_t> dims(box.sizes.size());
     if (source_.resolved.views.any()) std::iota(dims.begin(), dims.end(), size_t{0});
-    else dims = slowest_first(info, box.sizes, kForward);
+    else dims = slowest_first(info, box.sizes);
     std::vector<int64_t> steps = box.sizes;
     uint64_t row = element;
     size_t whole = dims.size();
@@ -262,11 +270,12 @@ class BoxPlanner {
   // Pieces that follow each other closely in a file are one unit.
   void group() {
     std::ranges::sort(pieces_, {}, [](const Piece& p) { return std::tuple(p.file, p.offset, p.tensor); });
+    uint32_t file = 0;            // of the last piece
     uint64_t end = 0, bytes = 0;  // of the unit
     for (const Piece& p : pieces_) {
       const auto part = narrow<uint32_t>(plan_.boxes.size());
       plan_.boxes.push_back({.tensor = p.tensor, .box_at = p.box_at});
-      const bool joins = !plan_.groups.empty() && p.file == file_ && p.offset >= end && p.offset - end <= kJoinGap &&
+      const bool joins = !plan_.groups.empty() && p.file == file && p.offset >= end && p.offset - end <= kJoinGap &&
                          bytes + p.bytes <= options_.unit_bytes;
       if (joins) {
         ++plan_.groups.back().count;
@@ -274,7 +283,7 @@ class BoxPlanner {
         plan_.groups.push_back({.kind = Group::Kind::kBoxes, .first = part, .count = 1, .first_unit = plan_.units++, .units = 1});
         bytes = 0;
       }
-      file_ = p.file;
+      file = p.file;
       end = p.offset + p.bytes;
       bytes += p.bytes;
     }
@@ -298,7 +307,6 @@ class BoxPlanner {
   std::vector<Piece> pieces_;
   std::set<std::pair<uint32_t, uint64_t>> passed_;  // records that have a pass: file, place
   uint64_t need_ = kCheckBytes;
-  uint32_t file_ = 0;  // of the last piece
 };
 
 }  // namespace

@@ -110,6 +110,19 @@ class Opening(unittest.TestCase):
         self.assertEqual(objects["train_state.step"].would_call, [])
         self.assertTrue(objects["train_state.step"].raw.startswith(b"PK"))
 
+    def test_an_object_that_would_be_a_long_text(self):
+        """A text a hundred times: its file has it once."""
+        import zipfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "o.pt")
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("o/data.pkl", pickle.dumps({"o": ("x" * (1 << 20),) * 100}, 2))
+                archive.writestr("o/version", "3\n")
+            with self.assertRaises(dcpctl.InputError) as caught:
+                dcpctl.open(path).objects["o"].value  # noqa: B018
+            self.assertEqual(caught.exception.id, "not_plain")
+
     def test_state_dict(self):
         ck = dcpctl.open(FSDP)
         if numpy is None:

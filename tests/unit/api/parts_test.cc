@@ -1,4 +1,7 @@
 // Many parts of many tensors in one call: what they hold, what is read for them, and which CRCs are compared.
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <filesystem>
@@ -37,6 +40,12 @@ void damage(const std::string& path, uint64_t at) {
   const auto byte = static_cast<char>(file.get() ^ 1);
   file.seekp(static_cast<std::streamoff>(at));
   file.put(byte);
+}
+
+int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
 }
 
 }  // namespace
@@ -99,6 +108,32 @@ TEST_CASE("no byte is read twice in a call, and headers once for a checkpoint") 
   const ReadReport again = checkpoint.read(std::span(parts).first(1));
   CHECK(again.bytes_read == values.size() * sizeof(float));
   CHECK(again.records_compared == 4);
+}
+
+TEST_CASE("of parts that cross no more is read than both have") {
+  const TempDir dir;
+  const std::string path = dir / "ckpt";
+  const std::vector<float> values = counted(1 << 20);
+  save(path, row_shards("m", values, 1 << 13, 128));  // rows that are too far from each other to be read together
+  std::vector<float> row(1 << 13), column(128);
+  const std::vector<Part> parts{{.key = "m", .slice = {{}, {.start = 77, .count = 1}}, .to = column.data()},
+                                {.key = "m", .slice = {{.start = 5, .count = 1}, {}}, .to = row.data()}};
+  CHECK(open(path).read(parts).bytes_read < 64 << 10);
+  CHECK(std::equal(row.begin(), row.end(), values.begin() + (5 << 13)));
+  for (size_t r = 0; r < column.size(); ++r) CHECK(column[r] == values[(r << 13) + 77]);
+}
+
+TEST_CASE("a column of a large matrix takes little memory beside its elements") {
+  const TempDir dir;
+  const std::string path = dir / "ckpt";
+  const uint8_t one = 1;
+  save(path, std::vector<Shard>{{.key = "m", .dtype = "uint8", .shape = {4 << 20, 16}, .strides = {0, 0}, .data = &one}});
+  const Checkpoint checkpoint = open(path);
+  std::vector<uint8_t> column(4 << 20);
+  const int64_t before = peak_bytes();
+  checkpoint.read(std::vector<Part>{{.key = "m", .slice = {{}, {.count = 1}}, .to = column.data()}}, {.threads = 1});
+  CHECK(peak_bytes() - before < 64 << 20);
+  CHECK(std::count(column.begin(), column.end(), one) == 4 << 20);
 }
 
 TEST_CASE("many small tensors are read by few reads, and little more than their files") {
@@ -191,4 +226,21 @@ TEST_CASE("parts of what a map makes are those of the whole") {
   checkpoint.read(some);
   for (size_t r = 0; r < 11; ++r)
     for (size_t c = 0; c < 3; ++c) CHECK(rows[r * 3 + c] == expected[(r + 6) * 5 + c + 1]);
+}
+
+TEST_CASE("what a map ties is compared before it is read, and CRCs of the whole beside a part in steps") {
+  const TempDir dir;
+  const std::vector<float> values = counted(8), others = counted(8, 1);
+  std::ofstream(dir / "own.map") << "family own\nemb = e\nhead = h same as e when tie\n";
+  std::ofstream(dir / "config.json") << "{\"model_type\": \"own\", \"tie\": true}";
+  const auto read_e = [&](const std::vector<float>& head) {
+    std::vector<Shard> shards = row_shards("emb", values, 8, 1);
+    shards.push_back(row_shards("head", head, 8, 1)[0]);
+    save(dir / "ckpt", shards, {.replace = true});
+    std::vector<float> whole(8), odd(4);
+    const std::vector<Part> parts{{.key = "e", .to = whole.data()}, {.key = "e", .slice = {{}, {.start = 1, .step = 2}}, .to = odd.data()}};
+    return open(dir / "ckpt", {.map = dir / "own.map", .map_config = dir / "config.json"}).read(parts).records_compared;
+  };
+  CHECK(read_e(values) == 1);
+  CHECK(thrown([&] { read_e(others); }).id == "map_tied_differ");
 }

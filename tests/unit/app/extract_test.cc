@@ -295,6 +295,11 @@ TEST_CASE("quantiles and steps of values, to one part in a hundred, whatever the
   few.settle();
   CHECK((one.quantiles.front() == 0.3 && one.quantiles.back() == 0.3 && one.steps[0] == 5));
   CHECK((few.quantiles.front() == -2 && few.quantiles[3] == 0 && few.steps[0] == 1 && few.steps[7] == 2));
+
+  const double largest = std::numeric_limits<double>::max();
+  TensorStats wide = stats_of(DType::float64, bytes_of_values({-largest, 1, largest}));
+  wide.settle();
+  CHECK((wide.steps[0] == 1 && wide.steps[4] == 1 && wide.steps[7] == 1));
 }
 
 TEST_CASE("a tensor without elements has no statistics, and no pieces") {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "app/inspect.h"
+#include "app/save.h"
 #include "app/verify.h"
 #include "app/write.h"
 #include "base/error_line.h"
@@ -141,4 +142,34 @@ TEST_CASE("a stop that comes while units run leaves nothing") {
   WriteResult result;
   CHECK(error_id([&] { write(f.to("/out.pt", OutputRequest::Kind::kTorch), f.world, result, [] {}); }) == "interrupted");
   CHECK(f.io.paths() == before);
+}
+
+namespace {
+
+// Completes the file while an item is being appended to it.
+struct Impatient final : Events {
+  std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>&, uint64_t) override {
+    save->complete();
+    return nullptr;
+  }
+  StepSave* save = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a file is not complete while an item is appended to it") {
+  Fixture f;
+  StepSave save({.path = "/steps", .shards = {}, .failure = {}}, f.world);
+  Impatient impatient;
+  impatient.save = &save;
+  World world(f.io, f.stop, impatient);
+  const float value = 1;
+  const MemoryShard shard{.key = "x", .dtype = "float32", .data = reinterpret_cast<const std::byte*>(&value)};
+  const std::vector<StepSave::Item> items{{.shard = &shard}};
+  try {
+    save.append(items, world);
+    FAIL("it is complete");
+  } catch (const Error& e) {
+    CHECK(e.problem().got == "a file to which items are being appended");
+  }
 }
