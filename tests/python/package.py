@@ -289,6 +289,30 @@ class Ending(unittest.TestCase):
             self.assertEqual(caught.exception.id, "closed")
             timer.join()
 
+    def test_close_while_threads_use_it(self):
+        def work(ck, found):
+            try:
+                while True:
+                    ck.tensors[KEY].read(), ck.kind
+            except dcpctl.Error as error:
+                found.append(error.id)
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for n in range(30):
+                ck, found = dcpctl.open(FSDP), []
+                threads = [threading.Thread(target=work, args=(ck, found)) for _ in range(3)]
+                for t in threads:
+                    t.start()
+                time.sleep(0.0005 * (n % 7))
+                ck.close()
+                for t in threads:
+                    t.join()
+                self.assertEqual(found, ["closed"] * 3)
+        finally:
+            sys.setswitchinterval(interval)
+
     def test_fork(self):
         ck = dcpctl.open(FSDP)
         tensor = ck[KEY]

@@ -69,13 +69,27 @@ def _texts(value: str | Iterable[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
+class _Handle:
+    """The library's checkpoint, freed with the last reference: a call in another thread, or what looks at its memory, has one."""
+
+    __slots__ = ("_as_parameter_", "_pid")
+
+    def __init__(self, address: int | None) -> None:
+        self._as_parameter_ = address
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid:
+            _abi.lib.dcpctl_checkpoint_free(self)
+
+
 class _Core:
     """The library's checkpoint. It is freed with the last of what reads from it."""
 
     __slots__ = ("__weakref__", "asked", "handle", "jobs", "path", "pid", "keys")
 
     def __init__(self, path: str | os.PathLike[str], asked: dict[str, Any]) -> None:
-        self.handle: int | None = None
+        self.handle: _Handle | None = None
         self.path = os.fspath(path)
         self.asked = asked
         self.pid = os.getpid()
@@ -93,19 +107,22 @@ class _Core:
             rename=_abi.text_list(_texts(asked["rename"])), dtype=None if rules else one(dtype), dtype_rules=_abi.text_list(rules), map=one(asked["map"]),
             map_to=one(asked["map_to"]), map_config=one(asked["map_config"]), prefer_rank=None if prefer is None else pointer(c_uint32(prefer)),
         )
-        self.handle = _jobs.Job(_abi.lib.dcpctl_open(one(path), options)).finish().checkpoint
+        self.handle = _Handle(_jobs.Job(_abi.lib.dcpctl_open(one(path), options)).finish().checkpoint)
 
-    def get(self) -> int:
-        """The handle, for a call right now."""
-        if self.handle is None:
+    def get(self) -> _Handle:
+        """The handle. What it gives is there as long as it is held: another thread may close the checkpoint."""
+        handle = self.handle
+        if handle is None:
             raise _errors.usage("closed", "the checkpoint is closed", path=str(self.path))
         if os.getpid() != self.pid:
             raise _errors.usage("forked", "the checkpoint was opened by the parent of this process", path=str(self.path), hint="open it anew after a fork")
-        return self.handle
+        return handle
 
     def start(self, function: Callable[..., int | None], *arguments: object, keep: object = None) -> _jobs.Job:
         job = _jobs.Job(function(self.get(), *arguments), keep)
         self.jobs.add(job)
+        if self.handle is None:  # closed meanwhile
+            job.closed = True
         return job
 
     def finish(self, job: _jobs.Job, progress: _jobs.Progress = None, look: Callable[[_jobs.Job], object] | None = None) -> _jobs.Outcome:
@@ -118,27 +135,26 @@ class _Core:
         return self.finish(self.start(function, *arguments, keep=keep), progress)
 
     def close(self) -> None:
-        handle, self.handle = self.handle, None
-        if not handle or os.getpid() != self.pid:
+        if self.handle is None or os.getpid() != self.pid:
             return
+        self.handle = None
         for job in list(self.jobs):
-            job.closed = True
-            job.cancel()
-        _abi.lib.dcpctl_checkpoint_free(handle)
-
-    def __del__(self) -> None:
-        self.close()
+            job.closed = True  # who waits for it sees that
 
     # ---- what is in it
 
     def facts(self) -> Any:
-        return _abi.fill(_abi.Facts, _abi.lib.dcpctl_checkpoint_facts, self.get())
+        handle = self.get()
+        facts = _abi.fill(_abi.Facts, _abi.lib.dcpctl_checkpoint_facts, handle)
+        facts.keep = handle
+        return facts
 
     def entries(self, first: int, count: int) -> Iterator[tuple[Any, ...]]:
         """(key, dtype, shape, bytes, chunks, path parts, requires grad, is object) of each."""
         while count > 0:
+            handle = self.get()  # its memory has the keys
             some = _abi.many(_abi.Entry, min(count, _BATCH))
-            got = _abi.lib.dcpctl_entries(self.get(), first, len(some), some)
+            got = _abi.lib.dcpctl_entries(handle, first, len(some), some)
             for _size, key, key_bytes, dtype, dtype_bytes, shape, rank, is_object, size, chunks, parts, grad in _ENTRY.iter_unpack(memoryview(some).cast("B")[: got * _ENTRY.size]):
                 yield (
                     _abi.decode(string_at(key, key_bytes)), string_at(dtype, dtype_bytes).decode() if dtype_bytes else "", _abi.integers(shape, rank),
@@ -162,13 +178,13 @@ class _Core:
 
     def steps(self, entry: int, parts: int) -> list[tuple[str | int, bool]]:
         """The way to an entry in the state dict: names, and whether one is a position in a list."""
-        some = _abi.many(_abi.PathPart, parts)
-        got = _abi.lib.dcpctl_path(self.get(), entry, 0, parts, some)
+        handle, some = self.get(), _abi.many(_abi.PathPart, parts)
+        got = _abi.lib.dcpctl_path(handle, entry, 0, parts, some)
         return [(p.position, True) if p.position >= 0 else (int(_abi.text(p.name)) if p.is_integer else _abi.text(p.name), False) for p in some[:got]]
 
     def chunks(self, entry: int, rank: int, first: int, count: int) -> list[Chunk]:
-        some = _abi.many(_abi.Chunk, count)
-        got = _abi.lib.dcpctl_chunks(self.get(), entry, first, count, some)
+        handle, some = self.get(), _abi.many(_abi.Chunk, count)
+        got = _abi.lib.dcpctl_chunks(handle, entry, first, count, some)
         files: dict[tuple[int, int], str] = {}
         chunks = []
         for _size, offsets, sizes, file, file_bytes, offset, length in _CHUNK.iter_unpack(memoryview(some).cast("B")[: got * _CHUNK.size]):
