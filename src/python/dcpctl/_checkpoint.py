@@ -65,6 +65,21 @@ def default_threads() -> int:
     return max(1, len(os.sched_getaffinity(0)) // ranks) if ranks > 1 else 0
 
 
+def threads_of(asked: int | None) -> int:
+    return default_threads() if asked is None else number("threads", asked, 32)
+
+
+def number(name: str, value: int, bits: int) -> int:
+    if not hasattr(value, "__index__") or not 0 <= value < 1 << bits:
+        raise _errors.usage("number", f"{name}= is no such number", got=str(value), expected="0 or more")
+    return value.__index__()
+
+
+def _framework(name: str) -> None:
+    if name not in ("torch", "numpy"):
+        raise _errors.usage("framework", "no such framework", got=str(name), expected="torch or numpy")
+
+
 def _texts(value: str | Iterable[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
@@ -90,32 +105,32 @@ class _Core:
 
     def __init__(self, path: str | os.PathLike[str], asked: dict[str, Any]) -> None:
         self.handle: _Handle | None = None
-        self.path = os.fspath(path)
+        self.path = os.fsdecode(path)
         self.asked = asked
         self.pid = os.getpid()
         self.jobs: set[_jobs.Job] = set()
         self.keys: dict[str, int] | None = None
-        one = _abi.one_text
-        dtype = asked["dtype"]
-        rules = [f"{glob}={name}" for glob, name in dtype.items()] if isinstance(dtype, Mapping) else []
-        threads = asked["threads"]
-        prefer = asked["prefer_rank"]
+        one, place, dtype, prefer = _abi.one_text, _abi.one_path, asked["dtype"], asked["prefer_rank"]
+        rules = [f"{glob}={_memory.dtype_name(name)}" for glob, name in dtype.items()] if isinstance(dtype, Mapping) else []
+        if isinstance(dtype, Mapping) and not rules:
+            raise _errors.usage("dtype", "dtype= has no rule", got="{}", expected="a name, or a name for each glob")
         options = _abi.make(
-            _abi.OpenOptions, step=one(None if asked["step"] is None else str(asked["step"])), max_memory=asked["max_memory"] or 0,
-            threads=default_threads() if threads is None else threads, model_only=bool(asked["model_only"]), root=one(asked["root"]),
+            _abi.OpenOptions, step=one(None if asked["step"] is None else str(asked["step"])), max_memory=number("max_memory", asked["max_memory"] or 0, 64),
+            threads=threads_of(asked["threads"]), model_only=bool(asked["model_only"]), root=one(asked["root"]),
             include=_abi.text_list(_texts(asked["include"])), exclude=_abi.text_list(_texts(asked["exclude"])),
-            rename=_abi.text_list(_texts(asked["rename"])), dtype=None if rules else one(dtype), dtype_rules=_abi.text_list(rules), map=one(asked["map"]),
-            map_to=one(asked["map_to"]), map_config=one(asked["map_config"]), prefer_rank=None if prefer is None else pointer(c_uint32(prefer)),
+            rename=_abi.text_list(_texts(asked["rename"])), dtype_rules=_abi.text_list(rules), map=place(asked["map"]),
+            dtype=None if rules or dtype is None else one(_memory.dtype_name(dtype)), map_to=place(asked["map_to"]), map_config=place(asked["map_config"]),
+            prefer_rank=None if prefer is None else pointer(c_uint32(number("prefer_rank", prefer, 32))),
         )
-        self.handle = _Handle(_jobs.Job(_abi.lib.dcpctl_open(one(path), options)).finish().checkpoint)
+        self.handle = _Handle(_jobs.Job(_abi.lib.dcpctl_open(place(path), options)).finish().checkpoint)
 
     def get(self) -> _Handle:
         """The handle. What it gives is there as long as it is held: another thread may close the checkpoint."""
         handle = self.handle
         if handle is None:
-            raise _errors.usage("closed", "the checkpoint is closed", path=str(self.path))
+            raise _errors.usage("closed", "the checkpoint is closed", path=self.path)
         if os.getpid() != self.pid:
-            raise _errors.usage("forked", "the checkpoint was opened by the parent of this process", path=str(self.path), hint="open it anew after a fork")
+            raise _errors.usage("forked", "the checkpoint was opened by the parent of this process", path=self.path, hint="open it anew after a fork")
         return handle
 
     def start(self, function: Callable[..., int | None], *arguments: object, keep: object = None) -> _jobs.Job:
@@ -165,15 +180,17 @@ class _Core:
             first, count = first + got, count - got
 
     def all_keys(self) -> dict[str, int]:
+        self.get()
         if self.keys is None:
             self.keys = {e[0]: n for n, e in enumerate(self.entries(0, self.facts().entries))}
         return self.keys
 
     def find(self, key: str) -> int | None:
+        handle = self.get()
         if self.keys is not None:
             return self.keys.get(key)
         data = _abi.encode(key)
-        found = _abi.lib.dcpctl_find(self.get(), data, len(data))
+        found = _abi.lib.dcpctl_find(handle, data, len(data))
         return None if found == _abi.NOTHING else found
 
     def steps(self, entry: int, parts: int) -> list[tuple[str | int, bool]]:
@@ -288,7 +305,11 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         self._part: dict[str, int] | None = None
 
     def __repr__(self) -> str:
-        return f"<dcpctl.Checkpoint {os.fspath(self._core.path)!r}{f', {self._prefix[:-1]}' if self._prefix else ''}{', closed' if self._core.handle is None else ''}>"
+        return f"<dcpctl.Checkpoint {self._core.path!r}{f', {self._prefix[:-1]}' if self._prefix else ''}{', closed' if self._core.handle is None else ''}>"
+
+    # Comparing the values would read them all.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -305,7 +326,8 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
     @property
     def path(self) -> str:
         """Of a run: the folder of the step."""
-        return _abi.text(self._core.facts().path)
+        path = self._core.facts().path
+        return os.fsdecode(string_at(path.data, path.bytes))
 
     @property
     def kind(self) -> str:
@@ -329,17 +351,18 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
     # ---- what is in it
 
     def _index(self) -> dict[str, int]:
+        keys = self._core.all_keys()
         if self._prefix is None:
-            return self._core.all_keys()
+            return keys
         if self._part is None:
             start = len(self._prefix)
-            self._part = {key[start:]: entry for key, entry in self._core.all_keys().items() if key.startswith(self._prefix)}
+            self._part = {key[start:]: entry for key, entry in keys.items() if key.startswith(self._prefix)}
         return self._part
 
     def __getitem__(self, key: str) -> Tensor | Object:
         entry = self._core.find((self._prefix or "") + key) if isinstance(key, str) else None
         if entry is None:
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=str(self._core.path), hint=self._nearest(str(key)))
+            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=self._core.path, hint=self._nearest(str(key)))
         return self._make(key, entry)
 
     def _nearest(self, key: str) -> str | None:
@@ -386,7 +409,7 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         """What is below `name`, by its own names: subtree("model")["norm.weight"] is ["model.norm.weight"]."""
         part = Checkpoint(self._core, f"{self._prefix or ''}{name}.")
         if not part._index():
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is nothing below this name", key=name, path=str(self._core.path))
+            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is nothing below this name", key=name, path=self._core.path)
         return part
 
     # ---- reading many
@@ -400,11 +423,12 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         `framework` is "torch" or "numpy". `into` has tensors by their flat keys that are read into, and only these keys are read. An object whose pickle
         holds more than plain values is left as an Object. Tensors that shared their memory when a torch.save file was written are equal, not shared.
         """
+        _framework(framework)
         if model_only and not self._core.asked["model_only"]:
-            with Checkpoint(_Core(self._core.path, {**self._core.asked, "model_only": True}), None) as model:
+            if self._prefix is not None:  # the model has other names, without the prefix
+                raise _errors.usage("model_only", "model_only= is for a whole checkpoint", path=self._core.path, got=f"its part {self._prefix[:-1]}", hint="open(path, model_only=True)")
+            with Checkpoint(_Core(self.path, {**self._core.asked, "step": None, "model_only": True}), None) as model:
                 return model.state_dict(prefix, nested=nested, framework=framework, into=into, progress=progress)
-        if framework not in ("torch", "numpy"):
-            raise _errors.usage("framework", "no such framework", got=str(framework), expected="torch or numpy")
         if prefix is not None:
             return self.subtree(prefix).state_dict(nested=nested, framework=framework, into=into, progress=progress)
         entries = self._wanted(into)
@@ -444,6 +468,7 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
 
     def iter_tensors(self, *, framework: str = "torch") -> Iterator[tuple[str, Any]]:
         """(key, tensor) of every tensor, in the order of the files, while the next ones are being read."""
+        _framework(framework)
         tensors = [(self._core.chunks(entry, len(facts[2]), 0, 1), self._of(key, entry, facts)) for key, entry, facts in self._everything() if not facts[7]]
         tensors.sort(key=lambda pair: (pair[0][0].file, pair[0][0].offset) if pair[0] else ("", 0))
         running: tuple[_jobs.Job, list[tuple[str, Any]]] | None = None
@@ -547,7 +572,7 @@ class Object:
         if "value" not in told:
             raise _errors.InputError(
                 id="not_plain", kind="input", what="loading the object would call what its pickle names", key=self.key, got=", ".join(told["would_call"]),
-                expected="plain values", hint=".raw has its bytes; torch.load(io.BytesIO(raw), weights_only=False) runs what it names", path=str(self._core.path),
+                expected="plain values", hint=".raw has its bytes; torch.load(io.BytesIO(raw), weights_only=False) runs what it names", path=self._core.path,
             )
         return _plain(told["value"])
 
@@ -625,8 +650,7 @@ class Tensor:
 
     def to(self, dtype: str) -> Tensor:
         """The same in another floating-point dtype, converted as torch converts it."""
-        name = str(dtype)
-        name = name[6:] if name.startswith("torch.") else name
+        name = _memory.dtype_name(dtype)
         _memory.item_bytes(name)
         other = self._view()
         other._cast = None if name == self._stored else name
@@ -660,7 +684,7 @@ class Tensor:
                 continue
             try:
                 n = word.__index__()
-            except AttributeError:
+            except (AttributeError, TypeError):
                 raise _errors.usage("index", "a tensor is sliced by integers, ranges and ...", key=self.key, got=type(word).__name__) from None
             if not -count <= n < count:
                 raise IndexError(f"index {n} is out of range: the dim has {count}")
@@ -686,7 +710,10 @@ class Tensor:
         )
 
     def _add(self, parts: Parts, into: object) -> None:
-        place = _memory.destination(into, self.shape, self.dtype)
+        try:
+            place = _memory.destination(into, self.shape, self.dtype)
+        except _errors.UsageError as why:
+            raise _errors.usage(why.id, str(why.what), key=self.key, got=why.got, expected=why.expected, hint=why.hint) from None
         self._add_at(parts, place.address, place.strides, (place, into))
 
     def _empty(self, framework: str) -> Any:

@@ -39,7 +39,7 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 from . import _abi, _errors, _jobs, _memory
-from ._checkpoint import Checkpoint, Parts, _Core, default_threads, open as _open
+from ._checkpoint import Checkpoint, Parts, _Core, open as _open, threads_of
 from ._replicas import Replicas
 
 __all__ = ["Reader", "Writer", "async_save", "load", "save"]
@@ -431,7 +431,7 @@ class Reader(StorageReader):
     def _entry(self, core: _Core, item: ReadItem) -> int:
         entry = core.find(item.storage_index.fqn)
         if entry is None:
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=item.storage_index.fqn, path=str(core.path))
+            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=item.storage_index.fqn, path=core.path)
         return entry
 
     def _reads(self, core: _Core, items: list[ReadItem], planner: LoadPlanner) -> list[_Read]:
@@ -477,7 +477,7 @@ def _check_objects(core: _Core, items: list[ReadItem], entries: list[int]) -> No
         if told.get("refused"):
             raise _errors.InputError(
                 id="unsafe_object", kind="input", what="loading the object would call what torch.load(weights_only=True) refuses", key=item.storage_index.fqn,
-                path=str(core.path), got=", ".join(told["refused"]), hint='objects="torch" loads it',
+                path=core.path, got=", ".join(told["refused"]), hint='objects="torch" loads it',
             )
 
 
@@ -707,9 +707,9 @@ class Writer(StorageWriter):
         """`text` is that of rank 0, which names the folder."""
         options = _abi.make(
             _abi.SaveOptions, rank=rank, world_size=world, replace=self._replace, skip_sync=not self._sync,
-            threads=default_threads() if self._threads is None else self._threads,
+            threads=threads_of(self._threads),
         )
-        job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_text(self.path), options))
+        job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_path(self.path), options))
         if world > 1 and job.wait(-1) == _abi.EXCHANGE:
             text = job.text() if text is None else text
             job.give([text] * world)
