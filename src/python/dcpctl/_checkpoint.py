@@ -294,7 +294,7 @@ class Chunk:
         return f"Chunk(offsets={self.offsets}, sizes={self.sizes}, file={self.file!r}, offset={self.offset}, length={self.length})"
 
 
-class Checkpoint(Mapping):  # type: ignore[type-arg]
+class Checkpoint(Mapping["str", "Any"]):
     """From key to Tensor or Object. It can be read from several threads; `with` closes it."""
 
     __slots__ = ("_core", "_prefix", "_part")
@@ -359,7 +359,7 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
             self._part = {key[start:]: entry for key, entry in keys.items() if key.startswith(self._prefix)}
         return self._part
 
-    def __getitem__(self, key: str) -> Tensor | Object:
+    def __getitem__(self, key: str) -> Any:  # a Tensor or an Object: who asks for a key knows
         entry = self._core.find((self._prefix or "") + key) if isinstance(key, str) else None
         if entry is None:
             raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=self._core.path, hint=self._nearest(str(key)))
