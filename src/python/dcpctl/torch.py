@@ -422,9 +422,10 @@ class Reader(StorageReader):
         with contextlib.closing(Replicas(self._process_group, self._timeout)) as replicas:
             shared = replicas.share_out(boxes)
             reads, entries = wanted[0]
-            mine = lambda box: box not in shared or replicas.reads(shared[box])  # noqa: E731
-
             given: dict[str, bytes] = {}
+
+            def mine(box: Any) -> bool:
+                return box not in shared or replicas.reads(shared[box])
 
             def read() -> dict[str, bytes]:
                 self._read(core, [r for r in reads if mine(r.box())])
