@@ -131,11 +131,13 @@ for _name in (
 class _Tensor(TensorStorageMetadata):
     """Its chunks are made when they are asked for."""
 
-    def __init__(self, properties: TensorProperties, size: torch.Size, chunks: Any) -> None:
+    _make: Callable[[], list[ChunkStorageMetadata]]
+
+    def __init__(self, properties: TensorProperties, size: torch.Size, chunks: list[ChunkStorageMetadata] | Callable[[], list[ChunkStorageMetadata]]) -> None:
         self.properties = properties
         self.size = size
         if callable(chunks):
-            self._make: Callable[[], list[ChunkStorageMetadata]] = chunks
+            self._make = chunks
         else:
             self.chunks = chunks
 
