@@ -71,6 +71,27 @@ class Opening(unittest.TestCase):
         ck = dcpctl.open(FSDP, root="model", dtype={"*.wo.*": "keep", "*": "float16"})
         self.assertEqual({ck["layers.0.wo.weight"].dtype, ck["layers.0.w1.weight"].dtype}, {"float32", "float16"})
 
+        for dtype in ("bf16", "BF16", "torch.bfloat16", {"*": "bf16"}):
+            self.assertEqual(dcpctl.open(FSDP, root="model", dtype=dtype)["norm.weight"].dtype, "bfloat16")
+
+    def test_options_that_are_none(self):
+        for options in ({"max_memory": -1}, {"max_memory": "1GiB"}, {"threads": -1}, {"threads": 1 << 32}, {"prefer_rank": -1}, {"dtype": {}}):
+            with self.assertRaises(dcpctl.UsageError, msg=str(options)):
+                dcpctl.open(FSDP, **options)
+
+    def test_paths_of_any_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, os.fsdecode(b"\xff"))
+            path.symlink_to(FSDP)
+            for kind in (str, Path, os.fsencode):
+                ck = dcpctl.open(kind(path))
+                self.assertEqual((ck.path, len(ck)), (str(path), 67))
+            self.assertIn("tok_embeddings.weight", ck.state_dict(model_only=True, nested=False, framework="numpy") if numpy else ["tok_embeddings.weight"])
+
+    def test_is_itself(self):
+        ck = dcpctl.open(FSDP)
+        self.assertEqual((ck == ck, ck == dcpctl.open(FSDP), {ck: 1}[ck]), (True, False, 1))
+
     def test_subtree(self):
         ck = dcpctl.open(FSDP)
         part = ck.subtree("model").subtree("layers")
@@ -138,9 +159,29 @@ class Opening(unittest.TestCase):
         self.assertIs(ck.state_dict(into=into, nested=False)[KEY], into[KEY])
         self.assertTrue((into[KEY] == nested["model"]["tok_embeddings.weight"]).all())
         self.assertEqual(list(ck.state_dict(model_only=True, framework="numpy", nested=False)), list(flat))
+        with self.assertRaises(dcpctl.UsageError):
+            ck.subtree("optimizer").state_dict(model_only=True, framework="numpy")
+        with self.assertRaises(dcpctl.UsageError):
+            next(ck.iter_tensors(framework="jax"))
+        with self.assertRaises(dcpctl.UsageError) as caught:
+            ck.state_dict(into={KEY: numpy.zeros((67, 18), "f"), "model.norm.weight": numpy.zeros(5, "f")})
+        self.assertEqual(caught.exception.key, "model.norm.weight")
         found = dict(ck.iter_tensors(framework="numpy"))
         self.assertEqual(found.keys(), ck.tensors.keys())
         self.assertTrue(all((found["model." + k] == v).all() for k, v in flat.items() if v is not None))
+
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_model_of_the_step_that_is_open(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "step-1").symlink_to(FSDP)
+            ck = dcpctl.open(folder, step="latest")
+            Path(folder, "step-2").symlink_to(DATA / "titan_like/ckpt")
+            self.assertIn("tok_embeddings.weight", ck.state_dict(model_only=True, nested=False, framework="numpy"))
+            ck.close()
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                ck.state_dict(model_only=True)
+            self.assertEqual(caught.exception.id, "closed")
 
 
 class Reading(unittest.TestCase):
@@ -237,6 +278,15 @@ class Reading(unittest.TestCase):
         with self.assertRaises(dcpctl.UsageError):
             self.tensor.read(into=frozen)
 
+        class Placeless:
+            __array_interface__ = {"shape": (67, 18), "typestr": "<f4", "version": 3}
+
+        for into in (numpy.zeros((67, 18), "M8[ns]"), Placeless(), numpy.lib.stride_tricks.as_strided(numpy.zeros(18, "f"), (67, 18), (0, 4))):
+            with self.assertRaises(dcpctl.UsageError):
+                self.tensor.read(into=into)
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor[numpy.array([1, 2])]
+
     @unittest.skipIf(numpy is None, "numpy is not installed")
     def test_dlpack_into(self):
         class Foreign:  # has nothing but DLPack
@@ -284,7 +334,8 @@ class Ending(unittest.TestCase):
     def test_closed(self):
         with dcpctl.open(FSDP) as ck:
             tensor = ck[KEY]
-        for call in (lambda: ck[KEY], lambda: len(ck), lambda: tensor.read(), lambda: tensor.chunks, lambda: ck.subtree("model")):
+            list(ck)
+        for call in (lambda: ck[KEY], lambda: KEY in ck, lambda: ck["no"], lambda: list(ck), lambda: len(ck), lambda: tensor.read(), lambda: tensor.chunks, lambda: ck.subtree("model")):
             with self.assertRaises(dcpctl.UsageError) as caught:
                 call()
             self.assertEqual(caught.exception.id, "closed")
@@ -302,13 +353,37 @@ class Ending(unittest.TestCase):
             self.assertEqual(caught.exception.id, "closed")
             timer.join()
 
+    def test_close_while_threads_use_it(self):
+        def work(ck, found):
+            try:
+                while True:
+                    ck.tensors[KEY].read(), ck.kind
+            except dcpctl.Error as error:
+                found.append(error.id)
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for n in range(30):
+                ck, found = dcpctl.open(FSDP), []
+                threads = [threading.Thread(target=work, args=(ck, found)) for _ in range(3)]
+                for t in threads:
+                    t.start()
+                time.sleep(0.0005 * (n % 7))
+                ck.close()
+                for t in threads:
+                    t.join()
+                self.assertEqual(found, ["closed"] * 3)
+        finally:
+            sys.setswitchinterval(interval)
+
     def test_fork(self):
         ck = dcpctl.open(FSDP)
         tensor = ck[KEY]
         child = os.fork()
         if not child:
             code = 0
-            for call in (tensor.read, lambda: ck[KEY], lambda: len(ck)):
+            for call in (tensor.read, lambda: ck[KEY], lambda: len(ck), lambda: "no" in ck):
                 try:
                     call()
                     code = 1

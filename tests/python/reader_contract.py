@@ -4,12 +4,16 @@ and damage.
     reader_contract.py [TEST...]
 """
 import copy
+import dataclasses
 import logging
+import math
 import pickle
 import tempfile
+import types
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import torch
 import torch.distributed.checkpoint as dcp
@@ -63,6 +67,34 @@ class Destinations(unittest.TestCase):
             dcp.load({KEY: torch.zeros(67, 18, dtype=torch.float64)}, storage_reader=Reader(FSDP), no_dist=True)
         self.assertFalse([w for w in caught if "narrower" in str(w.message)])
 
+    def test_what_narrows(self):
+        names = ["bool", "uint8", "int8", "uint16", "int32", "uint64", "float16", "float32", "complex64", "float8_e5m2", "float8_e4m3fn"]
+        wider = {
+            "bool": names, "uint8": "uint16 int32 uint64 float16 float32 complex64", "int8": "int32 float16 float32 complex64",
+            "uint16": "int32 uint64 float16 float32 complex64", "int32": "float16 float32 complex64", "uint64": "float16 float32 complex64",
+            "float16": "float32 complex64", "float32": "complex64", "complex64": "", "float8_e5m2": "float16 float32 complex64", "float8_e4m3fn": "float16 float32 complex64",
+        }
+        for stored in names:
+            for target in set(names) - {stored}:
+                self.assertEqual(dcpctl.torch._narrows(getattr(torch, stored), getattr(torch, target)), target not in wider[stored], (stored, target))
+
+    def test_unsigned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = saved(folder, {"w": torch.arange(6, dtype=torch.int32).to(torch.uint16)})
+            self.equal(both(path, lambda: {"w": torch.zeros(6, dtype=torch.int32)}))
+
+    def test_into_that_is_no_memory(self):
+        from torch._subclasses import FakeTensorMode
+
+        tensor = dcpctl.open(FSDP)[KEY]
+        with FakeTensorMode():
+            fake = torch.zeros(67, 18)
+        complexes = torch.zeros(67, 18, dtype=torch.complex64)
+        for into, word in [(fake, "FakeTensor"), (complexes.conj().imag, "negative"), (torch.zeros(18).expand(67, 18), "one place"), (complexes.conj(), "conjugate")]:
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                tensor.read(into=into)
+            self.assertIn(word, str(caught.exception))
+
     def test_strict_dtype(self):
         state = {KEY: torch.ones(67, 18, dtype=torch.float64), "model.norm.weight": torch.ones(18)}
         with self.assertRaises(CheckpointException) as caught:
@@ -113,6 +145,25 @@ class Destinations(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = saved(folder, {"big": torch.arange(6 << 20).view(3, 2 << 20), "one": torch.tensor(3)})  # 48 MiB: three buffers
             self.equal(both(path, lambda: {"big": torch.zeros(3, 2 << 20, dtype=torch.float64), "one": torch.zeros((), dtype=torch.int16)}))
+
+    def test_pieces_fill_a_buffer_at_most(self):
+        for counts in ([], [7], [3, 1 << 23], [2, 3, (1 << 22) + 5], [2, 3, 1 << 21], [1 << 19, 1, 9]):
+            pieces = list(dcpctl.torch._cut(counts, 4))
+            self.assertEqual(sum(math.prod(n) for _starts, n in pieces), math.prod(counts))
+            self.assertEqual(len({tuple(starts) for starts, _n in pieces}), len(pieces))
+            self.assertTrue(all(4 * math.prod(n) <= 16 << 20 and all(a + b <= c for a, b, c in zip(starts, n, counts)) for starts, n in pieces))
+        reads = [types.SimpleNamespace(counts=[n]) for n in (1, 65, 4 << 20, 5 << 20, 3)] * 70
+        for batch in dcpctl.torch._batches(reads, lambda _read: 4):
+            self.assertLessEqual(batch[-1].at + batch[-1].size, 16 << 20)
+
+    def test_stands_still(self):
+        """It is logged when the last byte came a minute ago, and each minute from then on."""
+        reader, clock, said = dcpctl.torch, types.SimpleNamespace(now=0), []
+        with mock.patch.object(reader.time, "monotonic", lambda: clock.now), mock.patch.object(reader.log, "warning", lambda *_words: said.append(clock.now)):
+            watch = reader._Watch(types.SimpleNamespace(path=""), [])
+            for clock.now in range(200):
+                watch(types.SimpleNamespace(progress=lambda: (min(clock.now, 10), 100)))
+        self.assertEqual(said, [70, 130, 190])
 
 
 class Planners(unittest.TestCase):
@@ -193,6 +244,13 @@ class Metadatas(unittest.TestCase):
         self.assertEqual(len(got.state_dict_metadata), 68)
         del got.state_dict_metadata[KEY]
         self.assertEqual(set(got.state_dict_metadata) ^ set(Reader(FSDP).read_metadata().state_dict_metadata), {"new", KEY})
+
+    def test_two_of_one_checkpoint(self):
+        a, b = (Reader(FSDP).read_metadata() for _ in range(2))
+        self.assertTrue(a.state_dict_metadata == b.state_dict_metadata)
+        self.assertFalse(Reader(FSDP).read_metadata().planner_data != b.planner_data)
+        replaced = dataclasses.replace(Reader(FSDP).read_metadata(), storage_meta=None)
+        self.assertEqual((type(replaced), replaced.storage_meta, list(replaced.state_dict_metadata)), (Metadata, None, list(a.state_dict_metadata)))
 
     def test_reader_is_pickled(self):
         reader = Reader(FSDP, threads=1)

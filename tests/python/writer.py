@@ -91,10 +91,23 @@ class OneProcess(unittest.TestCase):
         writer = Writer(self.folder / "ours")
         with self.assertRaises(CheckpointException):
             dcp.save({"w": torch.ones(3), "bad": Fails()}, storage_writer=writer, no_dist=True)
-        del writer
         self.assertEqual(os.listdir(self.folder), [])
         with self.assertRaises(dcpctl.Error):
             save({"w": torch.ones(3)}, self.folder / "no" / "such" / "folder")
+
+    def test_ctrl_c(self):
+        def interrupt(*_of):
+            raise KeyboardInterrupt
+
+        class Interrupts:
+            __reduce__ = interrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            save({"w": Interrupts()}, self.folder / "ours")
+        self.assertEqual(os.listdir(self.folder), [])
+        save({"w": torch.ones(3)}, self.folder / "ours")
+        with self.assertRaises(KeyboardInterrupt):
+            load({"w": torch.ones(3)}, self.folder / "ours", progress=interrupt)
 
     def test_async(self):
         for n in range(3):

@@ -176,9 +176,9 @@ def decode(data: bytes) -> str:
 
 def encode(value: str) -> bytes:
     try:
-        return value.encode("utf-8", "surrogatepass")
+        return value.encode("utf-8", "surrogateescape")  # which has no other surrogates than those of its own
     except UnicodeEncodeError:
-        return value.encode("utf-8", "surrogateescape")
+        return value.encode("utf-8", "surrogatepass")
 
 
 def integers(at: int | None, count: int) -> tuple[int, ...]:
@@ -197,10 +197,12 @@ def text_list(values: list[str]) -> ctypes.Array[c_char_p]:
     return (c_char_p * (len(values) + 1))(*[_no_nul(encode(value)) for value in values], None)
 
 
-def one_text(value: str | bytes | os.PathLike[str] | None) -> bytes | None:
-    if value is None:
-        return None
-    return _no_nul(encode(value) if isinstance(value, str) else os.fsencode(value))
+def one_text(value: str | None) -> bytes | None:
+    return None if value is None else _no_nul(encode(value))
+
+
+def one_path(value: str | bytes | os.PathLike[str] | None) -> bytes | None:
+    return None if value is None else _no_nul(os.fsencode(value))
 
 
 def _no_nul(value: bytes) -> bytes:

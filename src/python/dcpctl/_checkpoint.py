@@ -65,8 +65,37 @@ def default_threads() -> int:
     return max(1, len(os.sched_getaffinity(0)) // ranks) if ranks > 1 else 0
 
 
+def threads_of(asked: int | None) -> int:
+    return default_threads() if asked is None else number("threads", asked, 32)
+
+
+def number(name: str, value: int, bits: int) -> int:
+    if not hasattr(value, "__index__") or not 0 <= value < 1 << bits:
+        raise _errors.usage("number", f"{name}= is no such number", got=str(value), expected="0 or more")
+    return value.__index__()
+
+
+def _framework(name: str) -> None:
+    if name not in ("torch", "numpy"):
+        raise _errors.usage("framework", "no such framework", got=str(name), expected="torch or numpy")
+
+
 def _texts(value: str | Iterable[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
+
+
+class _Handle:
+    """The library's checkpoint, freed with the last reference: a call in another thread, or what looks at its memory, has one."""
+
+    __slots__ = ("_as_parameter_", "_pid")
+
+    def __init__(self, address: int | None) -> None:
+        self._as_parameter_ = address
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid:
+            _abi.lib.dcpctl_checkpoint_free(self)
 
 
 class _Core:
@@ -75,37 +104,40 @@ class _Core:
     __slots__ = ("__weakref__", "asked", "handle", "jobs", "path", "pid", "keys")
 
     def __init__(self, path: str | os.PathLike[str], asked: dict[str, Any]) -> None:
-        self.handle: int | None = None
-        self.path = os.fspath(path)
+        self.handle: _Handle | None = None
+        self.path = os.fsdecode(path)
         self.asked = asked
         self.pid = os.getpid()
         self.jobs: set[_jobs.Job] = set()
         self.keys: dict[str, int] | None = None
-        one = _abi.one_text
-        dtype = asked["dtype"]
-        rules = [f"{glob}={name}" for glob, name in dtype.items()] if isinstance(dtype, Mapping) else []
-        threads = asked["threads"]
-        prefer = asked["prefer_rank"]
+        one, place, dtype, prefer = _abi.one_text, _abi.one_path, asked["dtype"], asked["prefer_rank"]
+        rules = [f"{glob}={_memory.dtype_name(name)}" for glob, name in dtype.items()] if isinstance(dtype, Mapping) else []
+        if isinstance(dtype, Mapping) and not rules:
+            raise _errors.usage("dtype", "dtype= has no rule", got="{}", expected="a name, or a name for each glob")
         options = _abi.make(
-            _abi.OpenOptions, step=one(None if asked["step"] is None else str(asked["step"])), max_memory=asked["max_memory"] or 0,
-            threads=default_threads() if threads is None else threads, model_only=bool(asked["model_only"]), root=one(asked["root"]),
+            _abi.OpenOptions, step=one(None if asked["step"] is None else str(asked["step"])), max_memory=number("max_memory", asked["max_memory"] or 0, 64),
+            threads=threads_of(asked["threads"]), model_only=bool(asked["model_only"]), root=one(asked["root"]),
             include=_abi.text_list(_texts(asked["include"])), exclude=_abi.text_list(_texts(asked["exclude"])),
-            rename=_abi.text_list(_texts(asked["rename"])), dtype=None if rules else one(dtype), dtype_rules=_abi.text_list(rules), map=one(asked["map"]),
-            map_to=one(asked["map_to"]), map_config=one(asked["map_config"]), prefer_rank=None if prefer is None else pointer(c_uint32(prefer)),
+            rename=_abi.text_list(_texts(asked["rename"])), dtype_rules=_abi.text_list(rules), map=place(asked["map"]),
+            dtype=None if rules or dtype is None else one(_memory.dtype_name(dtype)), map_to=place(asked["map_to"]), map_config=place(asked["map_config"]),
+            prefer_rank=None if prefer is None else pointer(c_uint32(number("prefer_rank", prefer, 32))),
         )
-        self.handle = _jobs.Job(_abi.lib.dcpctl_open(one(path), options)).finish().checkpoint
+        self.handle = _Handle(_jobs.Job(_abi.lib.dcpctl_open(place(path), options)).finish().checkpoint)
 
-    def get(self) -> int:
-        """The handle, for a call right now."""
-        if self.handle is None:
-            raise _errors.usage("closed", "the checkpoint is closed", path=str(self.path))
+    def get(self) -> _Handle:
+        """The handle. What it gives is there as long as it is held: another thread may close the checkpoint."""
+        handle = self.handle
+        if handle is None:
+            raise _errors.usage("closed", "the checkpoint is closed", path=self.path)
         if os.getpid() != self.pid:
-            raise _errors.usage("forked", "the checkpoint was opened by the parent of this process", path=str(self.path), hint="open it anew after a fork")
-        return self.handle
+            raise _errors.usage("forked", "the checkpoint was opened by the parent of this process", path=self.path, hint="open it anew after a fork")
+        return handle
 
     def start(self, function: Callable[..., int | None], *arguments: object, keep: object = None) -> _jobs.Job:
         job = _jobs.Job(function(self.get(), *arguments), keep)
         self.jobs.add(job)
+        if self.handle is None:  # closed meanwhile
+            job.closed = True
         return job
 
     def finish(self, job: _jobs.Job, progress: _jobs.Progress = None, look: Callable[[_jobs.Job], object] | None = None) -> _jobs.Outcome:
@@ -118,27 +150,26 @@ class _Core:
         return self.finish(self.start(function, *arguments, keep=keep), progress)
 
     def close(self) -> None:
-        handle, self.handle = self.handle, None
-        if not handle or os.getpid() != self.pid:
+        if self.handle is None or os.getpid() != self.pid:
             return
+        self.handle = None
         for job in list(self.jobs):
-            job.closed = True
-            job.cancel()
-        _abi.lib.dcpctl_checkpoint_free(handle)
-
-    def __del__(self) -> None:
-        self.close()
+            job.closed = True  # who waits for it sees that
 
     # ---- what is in it
 
     def facts(self) -> Any:
-        return _abi.fill(_abi.Facts, _abi.lib.dcpctl_checkpoint_facts, self.get())
+        handle = self.get()
+        facts = _abi.fill(_abi.Facts, _abi.lib.dcpctl_checkpoint_facts, handle)
+        facts.keep = handle
+        return facts
 
     def entries(self, first: int, count: int) -> Iterator[tuple[Any, ...]]:
         """(key, dtype, shape, bytes, chunks, path parts, requires grad, is object) of each."""
         while count > 0:
+            handle = self.get()  # its memory has the keys
             some = _abi.many(_abi.Entry, min(count, _BATCH))
-            got = _abi.lib.dcpctl_entries(self.get(), first, len(some), some)
+            got = _abi.lib.dcpctl_entries(handle, first, len(some), some)
             for _size, key, key_bytes, dtype, dtype_bytes, shape, rank, is_object, size, chunks, parts, grad in _ENTRY.iter_unpack(memoryview(some).cast("B")[: got * _ENTRY.size]):
                 yield (
                     _abi.decode(string_at(key, key_bytes)), string_at(dtype, dtype_bytes).decode() if dtype_bytes else "", _abi.integers(shape, rank),
@@ -149,26 +180,28 @@ class _Core:
             first, count = first + got, count - got
 
     def all_keys(self) -> dict[str, int]:
+        self.get()
         if self.keys is None:
             self.keys = {e[0]: n for n, e in enumerate(self.entries(0, self.facts().entries))}
         return self.keys
 
     def find(self, key: str) -> int | None:
+        handle = self.get()
         if self.keys is not None:
             return self.keys.get(key)
         data = _abi.encode(key)
-        found = _abi.lib.dcpctl_find(self.get(), data, len(data))
+        found = _abi.lib.dcpctl_find(handle, data, len(data))
         return None if found == _abi.NOTHING else found
 
     def steps(self, entry: int, parts: int) -> list[tuple[str | int, bool]]:
         """The way to an entry in the state dict: names, and whether one is a position in a list."""
-        some = _abi.many(_abi.PathPart, parts)
-        got = _abi.lib.dcpctl_path(self.get(), entry, 0, parts, some)
+        handle, some = self.get(), _abi.many(_abi.PathPart, parts)
+        got = _abi.lib.dcpctl_path(handle, entry, 0, parts, some)
         return [(p.position, True) if p.position >= 0 else (int(_abi.text(p.name)) if p.is_integer else _abi.text(p.name), False) for p in some[:got]]
 
     def chunks(self, entry: int, rank: int, first: int, count: int) -> list[Chunk]:
-        some = _abi.many(_abi.Chunk, count)
-        got = _abi.lib.dcpctl_chunks(self.get(), entry, first, count, some)
+        handle, some = self.get(), _abi.many(_abi.Chunk, count)
+        got = _abi.lib.dcpctl_chunks(handle, entry, first, count, some)
         files: dict[tuple[int, int], str] = {}
         chunks = []
         for _size, offsets, sizes, file, file_bytes, offset, length in _CHUNK.iter_unpack(memoryview(some).cast("B")[: got * _CHUNK.size]):
@@ -261,7 +294,7 @@ class Chunk:
         return f"Chunk(offsets={self.offsets}, sizes={self.sizes}, file={self.file!r}, offset={self.offset}, length={self.length})"
 
 
-class Checkpoint(Mapping):  # type: ignore[type-arg]
+class Checkpoint(Mapping["str", "Any"]):
     """From key to Tensor or Object. It can be read from several threads; `with` closes it."""
 
     __slots__ = ("_core", "_prefix", "_part")
@@ -272,7 +305,14 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         self._part: dict[str, int] | None = None
 
     def __repr__(self) -> str:
-        return f"<dcpctl.Checkpoint {os.fspath(self._core.path)!r}{f', {self._prefix[:-1]}' if self._prefix else ''}{', closed' if self._core.handle is None else ''}>"
+        return f"<dcpctl.Checkpoint {self._core.path!r}{f', {self._prefix[:-1]}' if self._prefix else ''}{', closed' if self._core.handle is None else ''}>"
+
+    # Comparing the values would read them all.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -289,7 +329,8 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
     @property
     def path(self) -> str:
         """Of a run: the folder of the step."""
-        return _abi.text(self._core.facts().path)
+        path = self._core.facts().path
+        return os.fsdecode(string_at(path.data, path.bytes))
 
     @property
     def kind(self) -> str:
@@ -313,17 +354,18 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
     # ---- what is in it
 
     def _index(self) -> dict[str, int]:
+        keys = self._core.all_keys()
         if self._prefix is None:
-            return self._core.all_keys()
+            return keys
         if self._part is None:
             start = len(self._prefix)
-            self._part = {key[start:]: entry for key, entry in self._core.all_keys().items() if key.startswith(self._prefix)}
+            self._part = {key[start:]: entry for key, entry in keys.items() if key.startswith(self._prefix)}
         return self._part
 
-    def __getitem__(self, key: str) -> Tensor | Object:
+    def __getitem__(self, key: str) -> Any:  # a Tensor or an Object: who asks for a key knows
         entry = self._core.find((self._prefix or "") + key) if isinstance(key, str) else None
         if entry is None:
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=str(self._core.path), hint=self._nearest(str(key)))
+            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=self._core.path, hint=self._nearest(str(key)))
         return self._make(key, entry)
 
     def _nearest(self, key: str) -> str | None:
@@ -370,7 +412,7 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         """What is below `name`, by its own names: subtree("model")["norm.weight"] is ["model.norm.weight"]."""
         part = Checkpoint(self._core, f"{self._prefix or ''}{name}.")
         if not part._index():
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is nothing below this name", key=name, path=str(self._core.path))
+            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is nothing below this name", key=name, path=self._core.path)
         return part
 
     # ---- reading many
@@ -384,11 +426,12 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
         `framework` is "torch" or "numpy". `into` has tensors by their flat keys that are read into, and only these keys are read. An object whose pickle
         holds more than plain values is left as an Object. Tensors that shared their memory when a torch.save file was written are equal, not shared.
         """
+        _framework(framework)
         if model_only and not self._core.asked["model_only"]:
-            with Checkpoint(_Core(self._core.path, {**self._core.asked, "model_only": True}), None) as model:
+            if self._prefix is not None:  # the model has other names, without the prefix
+                raise _errors.usage("model_only", "model_only= is for a whole checkpoint", path=self._core.path, got=f"its part {self._prefix[:-1]}", hint="open(path, model_only=True)")
+            with Checkpoint(_Core(self.path, {**self._core.asked, "step": None, "model_only": True}), None) as model:
                 return model.state_dict(prefix, nested=nested, framework=framework, into=into, progress=progress)
-        if framework not in ("torch", "numpy"):
-            raise _errors.usage("framework", "no such framework", got=str(framework), expected="torch or numpy")
         if prefix is not None:
             return self.subtree(prefix).state_dict(nested=nested, framework=framework, into=into, progress=progress)
         entries = self._wanted(into)
@@ -428,6 +471,7 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
 
     def iter_tensors(self, *, framework: str = "torch") -> Iterator[tuple[str, Any]]:
         """(key, tensor) of every tensor, in the order of the files, while the next ones are being read."""
+        _framework(framework)
         tensors = [(self._core.chunks(entry, len(facts[2]), 0, 1), self._of(key, entry, facts)) for key, entry, facts in self._everything() if not facts[7]]
         tensors.sort(key=lambda pair: (pair[0][0].file, pair[0][0].offset) if pair[0] else ("", 0))
         running: tuple[_jobs.Job, list[tuple[str, Any]]] | None = None
@@ -531,7 +575,7 @@ class Object:
         if "value" not in told:
             raise _errors.InputError(
                 id="not_plain", kind="input", what="loading the object would call what its pickle names", key=self.key, got=", ".join(told["would_call"]),
-                expected="plain values", hint=".raw has its bytes; torch.load(io.BytesIO(raw), weights_only=False) runs what it names", path=str(self._core.path),
+                expected="plain values", hint=".raw has its bytes; torch.load(io.BytesIO(raw), weights_only=False) runs what it names", path=self._core.path,
             )
         return _plain(told["value"])
 
@@ -609,8 +653,7 @@ class Tensor:
 
     def to(self, dtype: str) -> Tensor:
         """The same in another floating-point dtype, converted as torch converts it."""
-        name = str(dtype)
-        name = name[6:] if name.startswith("torch.") else name
+        name = _memory.dtype_name(dtype)
         _memory.item_bytes(name)
         other = self._view()
         other._cast = None if name == self._stored else name
@@ -644,7 +687,7 @@ class Tensor:
                 continue
             try:
                 n = word.__index__()
-            except AttributeError:
+            except (AttributeError, TypeError):
                 raise _errors.usage("index", "a tensor is sliced by integers, ranges and ...", key=self.key, got=type(word).__name__) from None
             if not -count <= n < count:
                 raise IndexError(f"index {n} is out of range: the dim has {count}")
@@ -670,7 +713,10 @@ class Tensor:
         )
 
     def _add(self, parts: Parts, into: object) -> None:
-        place = _memory.destination(into, self.shape, self.dtype)
+        try:
+            place = _memory.destination(into, self.shape, self.dtype)
+        except _errors.UsageError as why:
+            raise _errors.usage(why.id, str(why.what), key=self.key, got=why.got, expected=why.expected, hint=why.hint) from None
         self._add_at(parts, place.address, place.strides, (place, into))
 
     def _empty(self, framework: str) -> Any:

@@ -85,12 +85,12 @@ class Job:
         """
         report = reporter(progress) if progress else None
         try:
-            while (state := self.wait(_SLICE_MS)) == _abi.RUNNING:
+            while (state := self.wait(_SLICE_MS)) == _abi.RUNNING and not self.closed:
                 if report:
                     report(*self.progress())
                 if look:
                     look(self)
-            if state == _abi.FAILED:
+            if state in (_abi.FAILED, _abi.RUNNING):
                 raise self._failure()
             if report:
                 report(*self.progress())

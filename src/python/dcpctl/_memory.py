@@ -27,6 +27,13 @@ _SAME = {"l": "q", "L": "Q", "n": "q", "N": "Q"}  # of 64-bit Linux
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
 
 
+def dtype_name(dtype: object) -> str:
+    """torch's name, of what people and the program's options call it."""
+    name = str(dtype).lower()
+    name = name[6:] if name.startswith("torch.") else name
+    return {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}.get(name, name)
+
+
 def item_bytes(dtype: str) -> int:
     if dtype not in DTYPES:
         raise _errors.usage("unknown_dtype", "no dtype has this name", got=dtype, hint="names are torch's: float32, bfloat16, int64")
@@ -60,6 +67,13 @@ class Destination:
 
 def destination(into: object, shape: tuple[int, ...], dtype: str) -> Destination:
     """Where `into` has the elements of a tensor. UsageError if it does not fit."""
+    place = _destination(into, shape, dtype)
+    if any(n > 1 and not stride for n, stride in zip(shape, place.strides or ())):
+        raise _misfit("has several elements in one place", f"strides {list(place.strides or ())}", "memory for each element")
+    return place
+
+
+def _destination(into: object, shape: tuple[int, ...], dtype: str) -> Destination:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(into, torch.Tensor):
         return of_torch(into, shape, dtype)
@@ -83,12 +97,17 @@ def _check(got_dtype: str, got_shape: Sequence[int], shape: tuple[int, ...], dty
         raise _misfit("has another shape", list(got_shape), list(shape))
     if got_dtype != dtype:
         error = _misfit("has another dtype", got_dtype, dtype)
-        error.hint = f'.to("{got_dtype}") converts floating-point dtypes'
+        error.hint = f'.to("{got_dtype}") converts floating-point dtypes' if got_dtype in DTYPES else None
         raise error
 
 
 def of_torch(tensor: object, shape: tuple[int, ...], dtype: str) -> Destination:
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__:  # type: ignore[attr-defined]
+        raise _misfit("has no memory that is its own", f"{kind.__module__}.{kind.__qualname__}", "torch.Tensor")
     t = tensor.detach()  # type: ignore[attr-defined]
+    if t.is_conj() or t.is_neg():
+        raise _misfit("is a conjugate or negative view", "other values than its memory has", "a tensor with the values of its memory")
     if t.device.type != "cpu":
         raise _misfit("is not in the memory of the CPU", t.device, "cpu")
     if t.layout is not sys.modules["torch"].strided:
@@ -101,12 +120,14 @@ def of_torch(tensor: object, shape: tuple[int, ...], dtype: str) -> Destination:
 def _of_array(array: object, shape: tuple[int, ...], dtype: str) -> Destination:
     face = array.__array_interface__  # type: ignore[attr-defined]
     kind = face["typestr"]
-    item = int(kind[2:])
-    if kind[0] == ">" and item > 1:
+    if kind[0] == ">":
         raise _misfit("is big-endian", kind, "little-endian")
     # bfloat16 and its kin (ml_dtypes) have no type there but their number of bytes; the array's own dtype has a name.
-    name = str(getattr(array, "dtype", "")) if kind[1] == "V" else "bool" if kind[1] == "b" else f"{_KINDS.get(kind[1], kind)}{8 * item}"
-    address, read_only = face["data"]
+    name = str(getattr(array, "dtype", "")) if kind[1] == "V" else "bool" if kind[1] == "b" else f"{_KINDS[kind[1]]}{8 * int(kind[2:])}" if kind[1] in _KINDS else kind
+    data = face.get("data")
+    if not isinstance(data, tuple):
+        raise _misfit("does not say where its memory is", f"__array_interface__ with data of {type(data).__name__}", "an address")
+    address, read_only = data
     if read_only:
         raise _misfit("is read-only", "read-only", "writable")
     _check(name, face["shape"], shape, dtype)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from . import _errors
 
-Box = tuple[Any, ...]  # what is read, and as which dtype: the same on each rank that loads it
+Box = Any  # what is read, and as which dtype, or the key of an object: the same on each rank that loads it
 
 
 class Replicas:
@@ -36,8 +36,8 @@ class Replicas:
         self._groups.clear()
 
     def _made(self, ranks: Sequence[int], backend: str) -> dist.ProcessGroup:
-        made: dist.ProcessGroup = dist.new_group(list(ranks), timeout=self._timeout, backend=backend, use_local_synchronization=True)
-        return made
+        made: Any = dist.new_group(list(ranks), timeout=self._timeout, backend=backend, use_local_synchronization=True)  # it has this rank
+        return made  # type: ignore[no-any-return]
 
     def on_all(self, work: Callable[[], Any]) -> list[Any]:
         """What `work` gives on each rank. If it fails on one, its error is raised by all."""

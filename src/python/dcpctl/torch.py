@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import dataclasses
 import io
+import itertools
 import logging
 import os
 import pickle
@@ -39,7 +40,7 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 from . import _abi, _errors, _jobs, _memory
-from ._checkpoint import Checkpoint, Parts, _Core, default_threads, open as _open
+from ._checkpoint import Checkpoint, Parts, _Core, open as _open, threads_of
 from ._replicas import Replicas
 
 __all__ = ["Reader", "Writer", "async_save", "load", "save"]
@@ -111,7 +112,9 @@ def _filled(name: str) -> Callable[..., Any]:
     plain = getattr(dict, name)
 
     def method(self: _Lazy, *arguments: Any, **named: Any) -> Any:
-        self._fill()
+        for one in (self, *arguments):
+            if isinstance(one, _Lazy):  # dict's own methods see only what is there
+                one._fill()
         return plain(self, *arguments, **named)
 
     method.__name__ = name
@@ -128,11 +131,13 @@ for _name in (
 class _Tensor(TensorStorageMetadata):
     """Its chunks are made when they are asked for."""
 
-    def __init__(self, properties: TensorProperties, size: torch.Size, chunks: Any) -> None:
+    _make: Callable[[], list[ChunkStorageMetadata]]
+
+    def __init__(self, properties: TensorProperties, size: torch.Size, chunks: list[ChunkStorageMetadata] | Callable[[], list[ChunkStorageMetadata]]) -> None:
         self.properties = properties
         self.size = size
         if callable(chunks):
-            self._make: Callable[[], list[ChunkStorageMetadata]] = chunks
+            self._make = chunks
         else:
             self.chunks = chunks
 
@@ -155,6 +160,9 @@ class _Tensor(TensorStorageMetadata):
 class _Metadata(Metadata):
     """Of a checkpoint that is open. `planner_data` and `storage_data` are made when they are asked for, and so is whatever they hold."""
 
+    def __new__(cls, *core: _Core, **fields: Any) -> Any:
+        return Metadata(**fields) if fields else super().__new__(cls)  # dataclasses.replace() makes another one of fields
+
     def __init__(self, core: _Core) -> None:
         index = core.all_keys()
         count = len(index)
@@ -166,7 +174,7 @@ class _Metadata(Metadata):
         }
 
     def __reduce__(self) -> Any:
-        return Metadata, tuple(getattr(self, name) for name in ("state_dict_metadata", "planner_data", "storage_data", "storage_meta", "version"))
+        return Metadata, tuple(getattr(self, field.name) for field in dataclasses.fields(Metadata))
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         return self.__reduce__()
@@ -283,8 +291,8 @@ class Reader(StorageReader):
     that narrows dtypes warns once; with `strict_dtype` another dtype is an error before anything is read. `objects="checked"` refuses an object whose
     loading would call what torch.load(weights_only=True) refuses.
 
-    With `share="replicas"`, what several ranks of `process_group` (as given to dcp.load) load is read by one of them, and sent to the others. No file is
-    read twice then; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: the group's).
+    With `share="replicas"`, a box that several ranks of `process_group` (as given to dcp.load) load is read once, by one of them, and sent to the others.
+    Boxes are shared that are equal, not those that overlap; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: the group's).
 
     The planner's resolve_tensor() is called for all items before the first byte is read, and commit_tensor() after the last.
     """
@@ -398,7 +406,7 @@ class Reader(StorageReader):
                 item = r.target.element_size()
                 name = str(r.target.dtype)[6:]
                 strides = None if r.target.is_contiguous() else [s * item for s in r.target.stride()]
-                parts.add(r.entry, r.target.data_ptr(), starts=r.starts, counts=r.counts, strides=strides, dtype=None if name == r.dtype else name)
+                parts.add(r.entry, r.target.data_ptr(), starts=r.starts, counts=r.counts, strides=strides, dtype=None if name == r.dtype else name, keep=r.target)
             job = core.start_read(parts)
             core.finish(job, self._progress, _Watch(core, group))
         _read_through(core, [r for r in reads if not r.is_direct()])
@@ -416,22 +424,27 @@ class Reader(StorageReader):
         with contextlib.closing(Replicas(self._process_group, self._timeout)) as replicas:
             shared = replicas.share_out(boxes)
             reads, entries = wanted[0]
-            mine = lambda box: box not in shared or replicas.reads(shared[box])  # noqa: E731
+            given: dict[str, bytes] = {}
+
+            def mine(box: Any) -> bool:
+                return box not in shared or replicas.reads(shared[box])
 
             def read() -> dict[str, bytes]:
                 self._read(core, [r for r in reads if mine(r.box())])
                 own = {plan.items[n].storage_index.fqn: e for n, e in entries.items()}
                 own = {fqn: e for fqn, e in own.items() if mine(fqn)}
-                return dict(zip(own, core.stored_objects([*own.values()])))
+                given.update(zip(own, core.stored_objects([*own.values()])))
+                return {fqn: data for fqn, data in given.items() if fqn in shared}
 
-            given = {fqn: data for objects in replicas.on_all(read) for fqn, data in objects.items()}
+            for objects in replicas.on_all(read):
+                given.update(objects)
             _give(replicas, shared, reads)
         return reads, [given[plan.items[n].storage_index.fqn] for n in entries]
 
     def _entry(self, core: _Core, item: ReadItem) -> int:
         entry = core.find(item.storage_index.fqn)
         if entry is None:
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=item.storage_index.fqn, path=str(core.path))
+            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=item.storage_index.fqn, path=core.path)
         return entry
 
     def _reads(self, core: _Core, items: list[ReadItem], planner: LoadPlanner) -> list[_Read]:
@@ -465,11 +478,20 @@ class Reader(StorageReader):
 
 
 def _narrows(stored: torch.dtype, target: torch.dtype) -> bool:
-    if stored.itemsize == 1 and stored.is_floating_point:
-        return target.itemsize == 1
-    if target.itemsize == 1 and target.is_floating_point:
+    # torch.promote_types() refuses float8, and unsigned integers beside others.
+    from_float, to_float = (d.is_floating_point or d.is_complex for d in (stored, target))
+    if stored == torch.bool or target == torch.bool:
+        return stored != torch.bool
+    if stored.is_floating_point and stored.itemsize == 1:
+        return target.itemsize == 1 or not to_float
+    if target.is_floating_point and target.itemsize == 1:
         return True
-    return torch.promote_types(stored, target) != target
+    if from_float and to_float:
+        return torch.promote_types(stored, target) != target
+    if from_float or to_float:
+        return from_float
+    a, b = torch.iinfo(stored), torch.iinfo(target)
+    return a.min < b.min or a.max > b.max
 
 
 def _check_objects(core: _Core, items: list[ReadItem], entries: list[int]) -> None:
@@ -477,7 +499,7 @@ def _check_objects(core: _Core, items: list[ReadItem], entries: list[int]) -> No
         if told.get("refused"):
             raise _errors.InputError(
                 id="unsafe_object", kind="input", what="loading the object would call what torch.load(weights_only=True) refuses", key=item.storage_index.fqn,
-                path=str(core.path), got=", ".join(told["refused"]), hint='objects="torch" loads it',
+                path=core.path, got=", ".join(told["refused"]), hint='objects="torch" loads it',
             )
 
 
@@ -509,14 +531,14 @@ def _read_through(core: _Core, reads: list[_Read]) -> None:
     if not reads:
         return
     pinned = torch.cuda.is_available() and any(r.target.device.type == "cuda" for r in reads)
-    buffers = [torch.empty(0, dtype=torch.uint8), torch.empty(0, dtype=torch.uint8)]
+    buffers: list[torch.Tensor] = []
     copied: list[Any] = [None, None]
-    running: tuple[_jobs.Job, list[tuple[torch.Tensor, torch.Tensor]], int] | None = None
+    running: tuple[_jobs.Job, list[_Piece], list[torch.Tensor], int] | None = None
 
-    def copy_out(job: _jobs.Job, copies: list[tuple[torch.Tensor, torch.Tensor]], which: int) -> None:
-        core.finish(job)
-        for target, source in copies:
-            target.copy_(source, non_blocking=pinned)
+    def copy_out(job: _jobs.Job, pieces: list[_Piece], sources: list[torch.Tensor], which: int) -> None:
+        core.finish(job, None, _Watch(core, [piece.read for piece in pieces]))
+        for piece, source in zip(pieces, sources):
+            piece.of(piece.read.target).copy_(source, non_blocking=pinned)
         if pinned:
             copied[which] = torch.cuda.Event()  # type: ignore[no-untyped-call]
             copied[which].record()
@@ -526,21 +548,15 @@ def _read_through(core: _Core, reads: list[_Read]) -> None:
             which = number % 2
             if copied[which] is not None:
                 copied[which].synchronize()
-            total = sum(-(-size // 64) * 64 for _r, _box, size in batch)
-            if buffers[which].numel() < total:
-                buffers[which] = torch.empty(max(total, _PIECE), dtype=torch.uint8, pin_memory=pinned)
-            parts, copies, at = Parts(), [], 0
-            for r, (first, count, dim), size in batch:
-                starts, counts, target = list(r.starts), list(r.counts), r.target
-                if counts:
-                    starts[dim] += first
-                    counts[dim] = count
-                    target = target.narrow(dim, first, count)
-                source = buffers[which][at : at + size].view(getattr(torch, r.dtype)).view(counts)
-                parts.add(r.entry, source.data_ptr(), starts=starts, counts=counts)
-                copies.append((target, source))
-                at += -(-size // 64) * 64
-            before, running = running, (core.start_read(parts, 0), copies, which)
+            if which == len(buffers):
+                buffers.append(torch.empty(_PIECE, dtype=torch.uint8, pin_memory=pinned))
+            parts, sources = Parts(), []
+            for piece in batch:
+                source = piece.within(buffers[which], getattr(torch, piece.read.dtype))
+                starts = [a + b for a, b in zip(piece.read.starts, piece.starts)]
+                parts.add(piece.read.entry, source.data_ptr(), starts=starts, counts=piece.counts, keep=source)
+                sources.append(source)
+            before, running = running, (core.start_read(parts, 0), batch, sources, which)
             if before:
                 copy_out(*before)
         if running:
@@ -562,44 +578,68 @@ def _give(replicas: Replicas, shared: Mapping[Any, tuple[int, ...]], reads: list
     buffer = torch.empty(_PIECE, dtype=torch.uint8, device=replicas.device())
     for ranks, boxes in replicas.in_order({box: ranks for box, ranks in shared.items() if box in of_box}):
         for batch in _batches([of_box[box][0] for box in boxes], lambda r: r.target.element_size()):
-            total = sum(-(-size // 64) * 64 for _r, _box, size in batch)
-            if buffer.numel() < total:
-                buffer = torch.empty(total, dtype=torch.uint8, device=buffer.device)
-            pieces, at = [], 0
-            for r, (first, count, dim), size in batch:
-                cut = lambda t, place=(dim, first, count): t.narrow(*place) if t.dim() else t  # noqa: E731
-                piece = buffer[at : at + size].view(r.target.dtype).view(cut(r.target).shape)
-                pieces += [(cut(other.target), piece) for other in of_box[r.box()]]
-                if replicas.reads(ranks):
-                    piece.copy_(cut(r.target))
-                at += -(-size // 64) * 64
-            replicas.give(ranks, buffer[:total])
+            if replicas.reads(ranks):
+                for piece in batch:
+                    piece.within(buffer, piece.read.target.dtype).copy_(piece.of(piece.read.target))
+            replicas.give(ranks, buffer[: batch[-1].at + batch[-1].size])
             if not replicas.reads(ranks):
-                for target, piece in pieces:
-                    target.copy_(piece)
+                for piece in batch:
+                    for r in of_box[piece.read.box()]:
+                        piece.of(r.target).copy_(piece.within(buffer, r.target.dtype))
 
 
-def _batches(reads: list[_Read], item_of: Callable[[_Read], int]) -> Iterator[list[tuple[_Read, tuple[int, int, int], int]]]:
-    """Reads, cut along a dim where they are larger than a buffer."""
-    batch: list[tuple[_Read, tuple[int, int, int], int]] = []
+class _Piece:
+    """A box of a read, and where it is in a buffer."""
+
+    __slots__ = ("at", "counts", "read", "size", "starts")
+
+    def __init__(self, read: _Read, starts: list[int], counts: list[int], at: int, size: int) -> None:
+        self.read = read
+        self.starts = starts  # within what is read
+        self.counts = counts
+        self.at = at
+        self.size = size
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[tuple(slice(a, a + n) for a, n in zip(self.starts, self.counts))] if self.counts != self.read.counts else tensor
+
+    def within(self, buffer: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return buffer[self.at : self.at + self.size].view(dtype).view(self.counts)
+
+
+def _batches(reads: list[_Read], item_of: Callable[[_Read], int]) -> Iterator[list[_Piece]]:
+    """Pieces that fill a buffer at most."""
+    batch: list[_Piece] = []
     filled = 0
     for r in reads:
-        item = item_of(r)
         if 0 in r.counts:
             continue
-        dim = next((d for d, count in enumerate(r.counts) if count > 1), 0)
-        length = r.counts[dim] if r.counts else 1
-        row = item * _memory.elements(r.counts) // max(length, 1)
-        step = max(1, _PIECE // max(row, 1))
-        for first in range(0, length, step):
-            count = min(step, length - first)
-            if batch and filled + row * count > _PIECE:
+        item = item_of(r)
+        for starts, counts in _cut(r.counts, item):
+            size = item * _memory.elements(counts)
+            if batch and filled + size > _PIECE:
                 yield batch
                 batch, filled = [], 0
-            batch.append((r, (first, count, dim), row * count))
-            filled += row * count
+            batch.append(_Piece(r, starts, counts, filled, size))
+            filled += -(-size // 64) * 64
     if batch:
         yield batch
+
+
+def _cut(counts: list[int], item: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Starts and counts of boxes of at most _PIECE bytes: rows of the first dim, and parts of a row if that is larger."""
+    row = item
+    for dim in range(len(counts) - 1, -1, -1):
+        if row * counts[dim] > _PIECE:
+            break
+        row *= counts[dim]
+    else:
+        yield [0] * len(counts), counts
+        return
+    step = _PIECE // row  # of `dim`; one at a time of those before
+    for outer in itertools.product(*map(range, counts[:dim])):
+        for first in range(0, counts[dim], step):
+            yield [*outer, first, *[0] * (len(counts) - dim - 1)], [*[1] * dim, min(step, counts[dim] - first), *counts[dim + 1 :]]
 
 
 class _Watch:
@@ -608,18 +648,18 @@ class _Watch:
     def __init__(self, core: _Core, reads: list[_Read]) -> None:
         self._core = core
         self._reads = reads
-        self._done = -1
-        self._next = time.monotonic() + _STILL_S
+        self._done = 0
+        self._since = time.monotonic()
+        self._next = self._since + _STILL_S
 
     def __call__(self, job: _jobs.Job) -> None:
         now = time.monotonic()
-        if now < self._next:
-            return
         done, total = job.progress()
-        self._next = now + _STILL_S
-        if done == self._done:
-            log.warning("rank %d: reading %s has stood still for %d s after %d of %d bytes, near %s", _rank(), self._core.path, _STILL_S, done, total, self._near(done))
-        self._done = done
+        if done != self._done:
+            self._done, self._since, self._next = done, now, now + _STILL_S
+        elif now >= self._next:
+            self._next = now + _STILL_S
+            log.warning("rank %d: reading %s has stood still for %d s after %d of %d bytes, near %s", _rank(), self._core.path, now - self._since, done, total, self._near(done))
 
     def _near(self, done: int) -> str:
         places = []
@@ -707,9 +747,9 @@ class Writer(StorageWriter):
         """`text` is that of rank 0, which names the folder."""
         options = _abi.make(
             _abi.SaveOptions, rank=rank, world_size=world, replace=self._replace, skip_sync=not self._sync,
-            threads=default_threads() if self._threads is None else self._threads,
+            threads=threads_of(self._threads),
         )
-        job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_text(self.path), options))
+        job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_path(self.path), options))
         if world > 1 and job.wait(-1) == _abi.EXCHANGE:
             text = job.text() if text is None else text
             job.give([text] * world)
@@ -730,10 +770,12 @@ class Writer(StorageWriter):
                     results += _written(*running.pop(0))
             while running:
                 results += _written(*running.pop(0))
-        finally:
+            _jobs.Job(_abi.lib.dcpctl_complete(self._saving)).finish()
+        except BaseException:
             for job, _items in running:
                 job.free()
-        _jobs.Job(_abi.lib.dcpctl_complete(self._saving)).finish()
+            self._drop()
+            raise
         if rank != 0:
             self._drop()
         done: Future[list[WriteResult]] = Future()
@@ -760,8 +802,10 @@ class Writer(StorageWriter):
         )
         data = io.BytesIO()
         _Pickler(data).dump(metadata)
-        _jobs.Job(_abi.lib.dcpctl_finish(self._saving, data.getvalue(), data.tell())).finish()
-        self._drop()
+        try:
+            _jobs.Job(_abi.lib.dcpctl_finish(self._saving, data.getvalue(), data.tell())).finish()
+        finally:
+            self._drop()
 
 
 class _Pickler(pickle.Pickler):
@@ -830,7 +874,8 @@ def load(
     from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
     with _one_error():
-        dcp_load(state_dict, storage_reader=Reader(path, process_group=process_group, **options), planner=planner, process_group=process_group, no_dist=no_dist)
+        reader = Reader(path, process_group=process_group, **{**options, "share": None} if no_dist else options)
+        dcp_load(state_dict, storage_reader=reader, planner=planner, process_group=process_group, no_dist=no_dist)
 
 
 def save(
@@ -881,12 +926,14 @@ def async_save(
 
 @contextlib.contextmanager
 def _one_error() -> Iterator[None]:
-    """What torch has gathered of all ranks becomes the first dcpctl.Error in it, with its rank."""
+    """What torch has gathered of all ranks becomes Ctrl-C if that is in it, or the first dcpctl.Error, with its rank."""
     from torch.distributed.checkpoint.api import CheckpointException
 
     try:
         yield
     except CheckpointException as gathered:
+        if any(isinstance(error, KeyboardInterrupt) for error, _trace in gathered.failures.values()):
+            raise KeyboardInterrupt from gathered
         for rank, (error, _trace) in sorted(gathered.failures.items()):
             if isinstance(error, _errors.Error):
                 error.rank = rank if error.rank is None else error.rank
