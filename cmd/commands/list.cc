@@ -97,7 +97,7 @@ int run(const Options& o, Context& context) {
       print_steps(found.survey, {.newest_first = context.at_terminal(STDOUT_FILENO) != o.reverse, .last = o.last, .dates = o.dates},
                   context);
     else if (found.newest) context.print(found.newest->path + "\n");
-    else context.info(none_text(o, found.survey.run));
+    else context.info(none_text(o, o.run.run));
     return document;
   });
   return exit == 0 && is_none ? static_cast<int>(Exit::kAnswerNo) : exit;

@@ -369,7 +369,7 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
   if (pattern.empty() && !run.steps.empty()) {
     take_one_kind(run);
     for (const DirEntry& e : store.list(run.folder))  // last.ckpt
-      if (e.kind == FileKind::kDirectory && !last_integer(e.name) && !is_working_name(e.name) &&
+      if (e.kind == FileKind::kDirectory && !e.link && !last_integer(e.name) && !is_working_name(e.name) &&
           is_checkpoint_folder(store, run.folder + "/" + e.name))
         run.beside.push_back(e.name);
   }

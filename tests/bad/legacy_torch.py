@@ -357,11 +357,10 @@ def a_list_that_is_a_dict(c):
     put(c, old_file(w(), W, keys={"0": 0}))
 
 
-@case("legacy_trailing", "inspect m.pt", "verify m.pt", exit=0, says="findings")
+@case("legacy_trailing", "inspect m.pt", exit=0, says="findings")
 def bytes_after_the_last_storage(c):
     """
-    warning: m.pt @ 0x139: legacy_trailing: 1 byte
-    hint: its own
+    warning: m.pt @ 0x139: legacy_trailing (1 byte)
     """
     put(c, old_file(w(), W) + b"\0")
 

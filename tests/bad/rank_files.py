@@ -194,10 +194,10 @@ def whole_on_each_rank_or_equal_parts(c):
     parts(c, (1, 2), (3, 2))
 
 
-@case("replicated_differs", "consolidate ranks out.pt --shards-on-dim 0 --replicated '*.a'", "convert ranks out --shards-on-dim 0 --replicated '*.a'")
+@case("replicated_differs", "consolidate ranks out.pt --shards-on-dim 0 --replicated '*.w'", "convert ranks out --shards-on-dim 0 --replicated '*.w'")
 def a_shard_that_is_named_as_replicated(c):
     """
-    dcpctl: ranks: tensor 'model.a': replicated_differs
+    dcpctl: ranks: tensor 'model.w': replicated_differs
     hint: its own
     """
     parts(c, (1, 2), (3, 2))

@@ -78,9 +78,12 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
   if (s.state == StepState::kUnmarked || s.state == StepState::kDamaged) return Fate::kKeep;
   if (complete && is_newest_of_its_content(run, s)) return Fate::kKeep;
   if (complete && (!r.keep_latest || newer_complete_numbers(run, s) < *r.keep_latest)) return Fate::kKeep;
-  for (size_t m = 0; complete && m + 1 < run.steps.size(); ++m)
-    if (run.steps[m].number == s.number && run.steps[m].state != StepState::kUnmarked && run.steps[m + 1].state == StepState::kUnmarked)
-      return Fate::kKeep;
+  for (size_t u = 0; complete && u < run.steps.size(); ++u) {  // whose mark shows that this one lacks it
+    if (run.steps[u].state != StepState::kUnmarked) continue;
+    size_t m = u;
+    while (m > 0 && run.steps[m].state != StepState::kComplete) --m;
+    if (run.steps[m].state == StepState::kComplete && run.steps[m].number == s.number) return Fate::kKeep;
+  }
   if (!complete && (!r.partial || age_ns(s, now) < r.grace_ns)) return Fate::kKeep;
   if (r.keep_every && s.state != StepState::kUnfinished && s.number % *r.keep_every == 0) return Fate::kKeep;
   for (const RunPointer& p : run.pointers)
