@@ -71,7 +71,8 @@ Contradictions contradictions(const RunSurvey& run) {
     if (p.is_latest) text.behind += "; " + wrong;
     else text.others += "warning: " + wrong + "\n";
   }
-  if (!run.beside.empty()) text.others += "checkpoints that are no steps by their names, and are left alone: " + list_of(run.beside, 10) + "\n";
+  if (!run.beside.empty())
+    text.others += "checkpoints that are no steps by their names, and are left alone: " + list_of(run.beside, 10) + "\n";
   return text;
 }
 
