@@ -1,6 +1,7 @@
 // What the folder of a checkpoint and the places of its items show.
 #include <catch2/catch_test_macros.hpp>
 
+#include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
