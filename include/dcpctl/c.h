@@ -230,8 +230,9 @@ typedef struct dcpctl_read_options {
 } dcpctl_read_options;
 
 /* Reads all parts by one plan: in the order of the files, neighbouring ranges together, and no byte of a tensor twice, however many parts need
- * it. A record's CRC is compared if the parts cover the record. No two parts may share memory. After a failure or a cancel the memory holds
- * anything; it is touched only if all parts have been found to be right. `options` may be NULL. */
+ * it; compressed tensors and what a map makes are read once whole, and once for all parts of them. A record's CRC is compared if the parts
+ * cover the record. No two parts may share memory. After a failure or a cancel the memory holds anything; it is touched only if all parts
+ * have been found to be right. `options` may be NULL. */
 DCPCTL_API dcpctl_job* dcpctl_read(dcpctl_checkpoint* checkpoint, const dcpctl_part* parts, size_t count,
                                    const dcpctl_read_options* options);
 

@@ -144,7 +144,8 @@ class DCPCTL_API Checkpoint {
   void read(std::string_view key, std::span<std::byte> to, const ReadOptions& options = {}) const;
 
   // Reads all parts by one plan: in the order of the files, neighbouring ranges together, and no byte of a tensor twice, however many parts
-  // need it. A record's CRC is compared if the parts cover the record. No two parts may share memory. Nothing is written to it before all
+  // need it; compressed tensors and what a map makes are read once whole, and once for all parts of them. A record's CRC is compared if the
+  // parts cover the record. No two parts may share memory. Nothing is written to it before all
   // parts have been found to be right. Throws what read() throws.
   ReadReport read(std::span<const Part> parts, const ReadAllOptions& options = {}) const;
 

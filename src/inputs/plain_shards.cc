@@ -238,10 +238,9 @@ JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t cou
     ++differing;
     std::erase_if(dims, [&](size_t d) { return ranks[0].dims.size() > d && !along(d); });
   }
-  // A difference in one key concerns only that key, unless it is the only matrix: vectors are replicated beside its shards, and so may be matrices.
+  // A difference in one key concerns only that key. Beside shards of matrices, vectors are replicated, and so may be a large matrix.
   const bool is_most = differing_bytes > bytes / 2 && (differing > 1 || keys.size() == 1);
-  const bool is_of_matrices = matrices > 0 && differing_matrices >= std::min<uint64_t>(matrices, 2);
-  if (!is_most && !is_of_matrices) return {};
+  if (!is_most && 2 * differing_matrices <= matrices) return {};
   JoinedTensors all;
   for (const std::string& key : keys) all.emplace(key, unknown(tensors.find(key)->second));
   Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(keys));
