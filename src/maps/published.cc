@@ -53,39 +53,43 @@ std::optional<std::pair<std::string, uint64_t>> number_of(const Config& config, 
 }
 
 // Layers may differ in it: none has the size of config.json.
-void check(const Dim& dim, const Config& config, const std::vector<MapSource>& published) {
+std::optional<Problem> difference_of(const Dim& dim, const Config& config, const std::vector<MapSource>& published) {
   const auto size = number_of(config, dim.size);
-  if (!size) return;
+  if (!size) return {};
   const MapSource* other = nullptr;
   for (const MapSource& s : published) {
     if (!s.key.ends_with(dim.ending) || !is_of_language(s.key) || dim.dim >= s.shape.size()) continue;
-    if (static_cast<uint64_t>(s.shape[dim.dim]) == size->second) return;
+    if (static_cast<uint64_t>(s.shape[dim.dim]) == size->second) return {};
     if (other == nullptr) other = &s;
   }
-  if (other == nullptr) return;
-  Problem p = make_problem(ProblemId::map_config, {.path = config.path(), .tensor = std::string(other->key)},
-                           size->first + " = " + std::to_string(size->second),
-                           std::to_string(other->shape[dim.dim]) + ", by the shape " + shape_text(other->shape));
-  p.what = "the model differs from its configuration and will not load";
-  throw Error(std::move(p));
+  if (other == nullptr) return {};
+  return make_problem(ProblemId::map_config, {.path = config.path(), .tensor = std::string(other->key)},
+                      size->first + " = " + std::to_string(size->second),
+                      std::to_string(other->shape[dim.dim]) + ", by the shape " + shape_text(other->shape));
 }
 
 }  // namespace
 
-void check_against(const Config& config, const std::vector<MapSource>& published) {
+std::vector<Problem> differences(const Config& config, const std::vector<MapSource>& published) {
+  std::vector<Problem> all;
+  const auto add = [&](Problem p) {
+    p.what = "the model differs from its configuration and will not load";
+    all.push_back(std::move(p));
+  };
   if (const auto map = family_map(config.model_type(), "transformers", Limits())) {
     try {
-      apply_map(*map, config, {.from = Side::kRight, .unmapped = Unmapped::kDrop, .may_mix_dtypes = true}, published, Limits());
+      const MapOptions options{.from = Side::kRight, .unmapped = Unmapped::kDrop, .lists_sizes = true, .may_mix_dtypes = true};
+      for (Problem& p : apply_map(*map, config, options, published, Limits()).problems)
+        if (is_of_sizes(p)) add(std::move(p));
     } catch (const Error& e) {
-      Problem p = e.problem();
-      // Another map says what is missing or has no place.
-      if (p.id == ProblemId::map_size_differs || p.id == ProblemId::map_size_remainder) {
-        p.what = "the model differs from its configuration and will not load";
-        throw Error(std::move(p));
-      }
+      if (is_of_sizes(e.problem())) add(e.problem());  // another map says what is missing or has no place
     }
   }
-  for (const Dim& dim : kDims) check(dim, config, published);
+  for (const Dim& dim : kDims) {
+    std::optional<Problem> p = difference_of(dim, config, published);
+    if (p && std::ranges::none_of(all, [&](const Problem& o) { return o.place.tensor == p->place.tensor; })) add(std::move(*p));
+  }
+  return all;
 }
 
 struct ConfigShapes::Names {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/problem.h"
 #include "format/dtype.h"
 
 namespace dcp::maps {
@@ -19,8 +20,8 @@ struct MapSource;
 struct ModelMap;
 
 // By the right side of the transformers map of config.json's model_type, which says the shapes; for other families by sizes and names that
-// all transformers models share. Throws map_size_differs, map_size_remainder and map_config for the first that differs.
-void check_against(const Config& config, const std::vector<MapSource>& published);
+// all transformers models share: map_size_differs, map_size_remainder and map_config for what differs.
+std::vector<Problem> differences(const Config& config, const std::vector<MapSource>& published);
 
 // The shapes that config.json gives to a model's tensors.
 
