@@ -153,6 +153,10 @@ std::optional<bool> first_below(std::string_view name, const Ask& ask) {
   }
 }
 
+bool has_piece(const std::vector<std::string>& pieces, std::string_view name) {
+  return std::ranges::any_of(pieces, [&](const std::string& piece) { return name.find(piece) != name.npos; });
+}
+
 // A map of transformers has the names in memory on its left side; of a published name its line says which that is.
 class Kept {
  public:
@@ -181,9 +185,7 @@ class Kept {
       if (fits(t.pattern, key, found)) kept = kept.value_or(false) || is_kept_[t.line];
     return kept;
   }
-  bool has_piece(std::string_view name) const {
-    return std::ranges::any_of(pieces_, [&](const std::string& piece) { return name.find(piece) != name.npos; });
-  }
+  bool has_piece(std::string_view name) const { return maps::has_piece(pieces_, name); }
 
   const ModelMap map_;
   const std::vector<std::string> pieces_;
@@ -193,10 +195,42 @@ class Kept {
 
 }  // namespace
 
-KeepsFloat32 kept_in_float32(const ModelMap& map, DType as) {
+namespace {
+
+constexpr struct {
+  std::string_view model_type, always, for_float16;
+} kKept[] = {
+#define DCPCTL_KEPT(model_type, always, for_float16) {model_type, always, for_float16},
+#include "maps/kept.def"
+#undef DCPCTL_KEPT
+};
+
+std::vector<std::string> pieces_for(const std::vector<Keep>& keeps, DType as) {
   std::vector<std::string> pieces;
-  for (const Keep& k : map.keeps)
+  for (const Keep& k : keeps)
     if (bytes_of(as) < bytes_of(DType::float32) && (!k.only_float16 || as == DType::float16)) pieces.push_back(k.piece);
+  return pieces;
+}
+
+}  // namespace
+
+KeepsFloat32 kept_of_type(std::string_view model_type, DType as) {
+  const auto its = std::ranges::find(kKept, model_type, [](const auto& kept) { return kept.model_type; });
+  if (its == std::end(kKept)) return {};
+  std::vector<Keep> keeps;
+  for (const bool only_float16 : {false, true})
+    for (std::string_view rest = only_float16 ? its->for_float16 : its->always; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      keeps.push_back({.piece = std::string(rest.substr(0, end)), .only_float16 = only_float16});
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  std::vector<std::string> pieces = pieces_for(keeps, as);
+  if (pieces.empty()) return {};
+  return [pieces = std::move(pieces)](std::string_view key) { return has_piece(pieces, key); };
+}
+
+KeepsFloat32 kept_in_float32(const ModelMap& map, DType as) {
+  std::vector<std::string> pieces = pieces_for(map.keeps, as);
   if (pieces.empty()) return {};
   return [kept = std::make_shared<const Kept>(map, std::move(pieces))](std::string_view key) { return (*kept)(key); };
 }

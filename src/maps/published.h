@@ -47,6 +47,9 @@ using KeepsFloat32 = std::function<bool(std::string_view)>;
 // What the `keep` lines of a map say for this dtype.
 KeepsFloat32 kept_in_float32(const ModelMap& map, DType as);
 
+// What transformers says of a model_type that has no map: by pieces of names alone.
+KeepsFloat32 kept_of_type(std::string_view model_type, DType as);
+
 // And these names, below any root.
 KeepsFloat32 kept_too(KeepsFloat32 keeps, std::set<std::string> names);
 
