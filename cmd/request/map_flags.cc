@@ -78,13 +78,14 @@ static std::string direction(std::string_view map, bool forward) {
 }
 
 std::string applied_maps(const MapAnswer& answer) {
+  if (answer.stays_published) return "map " + escaped(answer.map.name) + " (published → published)";
   return "map " + escaped(answer.map.name + direction(answer.map.name, answer.made.from == maps::Side::kLeft)) +
          (answer.to ? ", then " + escaped(answer.to->name + direction(answer.to->name, false)) : "");
 }
 
 void describe(const MapAnswer& answer, Context& context) {
   const maps::Mapping& made = answer.made;
-  context.info(applied_maps(answer));
+  if (!answer.stays_published) context.info(applied_maps(answer));  // else it is said how the names were found
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
     context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed));

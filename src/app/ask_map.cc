@@ -59,6 +59,8 @@ AskedModel model_of(const Asked& ask) {
   for (const maps::Setting& s : q.corrections) model.config.set(s);
   if (q.has_run) model.run = maps::run_keys(q.catalog, q.selection);
   if (model.run.is_bare_model()) model.run.model = maps::parameters_of(q.selection);
+  for (Parameters* const parameters : {&model.run.model, &model.run.optimized})
+    std::erase_if(*parameters, [&](const maps::Parameter& p) { return std::ranges::binary_search(q.quantized, p.key); });
   // The scale counts whether or not it is selected.
   maps::refuse_quantized(keys_of(model.named()));
   const HasKey has_key = [&](std::string_view key) { return q.catalog.has_key(key); };
@@ -174,13 +176,21 @@ void follow_by(const maps::ModelMap& to, const maps::Config& config, const maps:
   first.copies = std::move(second.copies);
 }
 
-// Throws what check_against() throws, of published tensors.
+// Throws the first of the differences of published tensors.
 void check_shapes(const Asked& ask, maps::Config config, const maps::Mapping& made, const Parameters& parameters) {
   if (!config.is_given() || !made.problems.empty()) return;
   for (const maps::Setting& s : ask.request.settings)
     if (config.has(s.name)) config.set(s);
   const bool are_made = made.from == maps::Side::kLeft;
-  maps::check_against(config, are_made ? maps::as_sources(made.targets) : maps::sources_of(ask.q.catalog, parameters));
+  std::vector<Problem> all =
+      maps::differences(config, are_made ? maps::as_sources(made.targets) : maps::sources_of(ask.q.catalog, parameters));
+  if (!all.empty()) throw Error(std::move(all.front()));
+}
+
+// weight of weight.absmax, qweight and weight_packed
+bool is_of_quantized(const MapQuestion& q, std::string_view name) {
+  if (name.ends_with("weight")) name.remove_suffix(std::string_view("weight").size());
+  return std::ranges::any_of(q.quantized, [&](const std::string& key) { return key.starts_with(name); });
 }
 
 // What the maps make of parameters, or of the state of these.
@@ -192,6 +202,8 @@ maps::Mapping through(const Asked& ask, const AskedModel& model, const Route& ro
   options.is_state = what == Of::kState;
   maps::Mapping made = maps::apply_to_selected(route.map, model.config, options, ask.q.catalog, parameters);
   if (what == Of::kModel) check_shapes(ask, model.config, made, parameters);
+  std::erase_if(made.problems,
+                [&](const Problem& p) { return p.id == ProblemId::map_tensor_missing && is_of_quantized(ask.q, p.place.tensor); });
   if (ask.q.may_be_other_class)
     std::erase_if(made.problems,
                   [](const Problem& p) { return p.id == ProblemId::map_tensor_missing && p.quote.find("lm_head") != p.quote.npos; });
@@ -216,6 +228,18 @@ void report_published(const Asked& ask, const maps::Config& config, std::string 
              " as " + loads);
 }
 
+// Copies of tied weights that are there, and not written.
+void report_ties(const Asked& ask, const maps::Mapping& made) {
+  const auto is_written = [&](uint32_t source) {
+    return std::ranges::any_of(made.targets, [&](const IndexMap& m) {
+      return std::ranges::any_of(m.blocks, [&](const IndexBlock& b) { return b.source == source; });
+    });
+  };
+  for (const maps::Tie& t : made.ties)
+    if (!t.tensor.blocks.empty() && !is_written(t.tensor.blocks[0].source))
+      ask.tell("left out " + shortened(ask.key_of(t.tensor.blocks[0].source)) + ": it is tied to " + shortened(t.same_as.key));
+}
+
 // What transformers loads must be there. Nothing is moved, but copies of tied weights and prefixes of wrappers are left out: what the map makes
 // of it, and makes of that on the way back. nullopt: none are there.
 std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const std::optional<maps::ModelMap>& published) {
@@ -226,15 +250,24 @@ std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const
   const Route route{.map = *published, .to = {}, .from = maps::Side::kRight};
   MapAnswer answer{.map = *published, .to = {}, .made = through(ask, model, route, model.run.model, Of::kModel), .run = {}, .left_out = {}};
   check_holds(answer, ask.world);
-  report_published(ask, model.config, "no map applied: ", answer.made.not_made);
-  if (!model.run.is_bare_model()) return {};
+  const auto not_applied = [&]() -> std::optional<MapAnswer> {
+    report_published(ask, model.config, "no map applied: ", answer.made.not_made);
+    return {};
+  };
+  if (!model.run.is_bare_model()) return not_applied();
   maps::MapOptions back = options_for(ask, answer.map, nullptr);
   back.from = maps::Side::kLeft;
   follow_by(answer.map, model.config, back, {}, answer.made);
+  report_ties(ask, answer.made);
   const auto is_unchanged = [&](const Entry& e) {
     return e.is_blob() || std::ranges::binary_search(answer.made.targets, e.key, {}, &IndexMap::key);
   };
-  if (!std::ranges::all_of(ask.q.selection.entries, is_unchanged)) return answer;
+  if (!std::ranges::all_of(ask.q.selection.entries, is_unchanged)) {
+    report_published(ask, model.config, "", answer.made.not_made);
+    answer.stays_published = true;
+    return answer;
+  }
+  not_applied();
   if (!answer.made.kept.empty()) ask.tell(counted(answer.made.kept.size(), "more tensor") + ": " + list_of(answer.made.kept, 10));
   return {};
 }
@@ -387,6 +420,7 @@ MapAnswer answer_of(const Asked& ask, const AskedModel& model, Route route) {
   if (!made.problems.empty()) made.problems.front() = with_fitting(ask, route, model.named(), std::move(made.problems.front()));
   if (!route.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(ask, route.map, made.targets))
     report_published(ask, model.config, "", made.not_made);
+  if (has_model && made.problems.empty()) report_ties(ask, made);
   MapAnswer answer{.map = {}, .to = {}, .made = {}, .run = {}, .left_out = {}};
   if (!model.run.is_bare_model()) {
     route.from = made.from;
@@ -495,6 +529,20 @@ std::string first_keys(const Selection& selection) {
   return shortened(first) + (tensors > 1 ? " and " + counted(tensors - 1, "other") : "");
 }
 
+// Numbers and scales, by their keys.
+std::vector<std::string> quantized_of(const Catalog& catalog, const Selection& selection) {
+  const HasKey has_key = [&](std::string_view key) { return catalog.has_key(key); };
+  std::vector<std::string> all;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) continue;
+    const Tensor& t = catalog.tensors[e.tensor()];
+    const std::string_view key = catalog.key(t);
+    if (is_quantized(key, t.dtype, has_key) || pair_of_companion(key, has_key)) all.emplace_back(e.key);
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
 // A name of each map of the family.
 std::string expected_names(const std::string& model_type) {
   std::string all;
@@ -513,7 +561,7 @@ std::string expected_names(const std::string& model_type) {
   if (why.id == ProblemId::map_tensor_missing) {
     p.got = "no tensor of this name";
     p.expected = "what " + why.place.path + " needs";
-  } else if (why.id == ProblemId::map_auto_none) {
+  } else if (why.id == ProblemId::map_auto_none || why.id == ProblemId::map_auto_several) {
     p.got = first_keys(s);
     p.expected = expected_names(config.model_type());
   } else {
@@ -549,16 +597,30 @@ AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion q) {
   q.may_be_other_class = !is.empty() && !loads.empty() && is != loads;
 
   AskedMap asked;
-  const auto ask = [&] { asked = ask_map(request, world, q); };
-  std::optional<Problem> wrong = difference(ask);
-  if (wrong && wrong->id == ProblemId::map_size_differs) q.corrections = larger_vocabulary(config, q);
-  if (!q.corrections.empty()) wrong = difference(ask);
-  if (!wrong && !q.corrections.empty())
-    world.events.info(config.path() + ": the embedding has " + q.corrections[0].value +
-                      " rows, more than vocab_size says; from_pretrained loads it if that is changed");
-  if (!wrong && asked.answer) wrong = difference([&] { check_holds(*asked.answer, world); });
+  const auto wrong_of = [&](MapQuestion& question) {
+    const auto ask = [&] { asked = ask_map(request, world, question); };
+    std::optional<Problem> wrong = difference(ask);
+    if (wrong && wrong->id == ProblemId::map_size_differs) question.corrections = larger_vocabulary(config, question);
+    if (!question.corrections.empty()) wrong = difference(ask);
+    if (!wrong && !question.corrections.empty())
+      world.events.info(config.path() + ": the embedding has " + question.corrections[0].value +
+                        " rows, more than vocab_size says; from_pretrained loads it if that is changed");
+    if (!wrong && asked.answer) wrong = difference([&] { check_holds(*asked.answer, world); });
+    return wrong;
+  };
+  std::optional<Problem> wrong = wrong_of(q);
   if (!wrong) return asked;
-  if (wrong->id == ProblemId::map_quantized) return as_it_is("no map is applied to quantized weights");
+  if (wrong->id == ProblemId::map_quantized) {  // the others must be those of the model
+    MapQuestion of_others = q;
+    of_others.quantized = quantized_of(q.catalog, q.selection);
+    wrong = wrong_of(of_others);
+    const bool stays = !asked.answer || asked.answer->stays_published ||
+                       moves_nothing({request, world, of_others}, asked.answer->map, asked.answer->made.targets);
+    if (!wrong && stays) return as_it_is("no map is applied to quantized weights");
+    if (!wrong)
+      wrong = make_problem(ProblemId::map_key_unmapped, {}, first_keys(q.selection),
+                           "the published names: no map is applied to quantized weights");
+  }
   if (loads.empty()) return as_it_is(no_map);
   refuse(config, q.selection, *wrong);
 }

@@ -21,6 +21,7 @@ struct MapQuestion {
   uint64_t memory_bytes = UINT64_MAX;
   bool may_be_other_class = false;              // of the model: what it has no head for may be missing
   std::vector<maps::Setting> corrections = {};  // of the configuration
+  std::vector<std::string> quantized = {};      // sorted: names to leave out, which the model has in another form
 };
 
 // What the config.json of a published model has to say.

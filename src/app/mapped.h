@@ -18,6 +18,7 @@ struct MapAnswer {
   maps::Mapping made;                // sources are TensorIds
   std::optional<maps::RunState> run;
   std::vector<std::string> left_out;  // keys of the tensors in made.left_out
+  bool stays_published = false;       // the map only leaves out what it does not publish
 
   // The tensors and objects that it reads.
   std::vector<TensorId> sources() const;

@@ -37,8 +37,11 @@ std::string known_model_type(const maps::Config& config) {
 }
 
 maps::KeepsFloat32 kept_by_family(const maps::Config& config, DType as) {
-  const auto map = maps::published_map(known_model_type(config), Limits());
-  return map ? maps::kept_in_float32(*map, as) : maps::KeepsFloat32();
+  if (const auto map = maps::published_map(known_model_type(config), Limits())) return maps::kept_in_float32(*map, as);
+  maps::KeepsFloat32 whole = maps::kept_of_type(config.model_type(), as);
+  maps::KeepsFloat32 text = maps::kept_of_type(config.within("text_config").model_type(), as);
+  if (!whole || !text) return whole ? whole : text;
+  return [whole = std::move(whole), text = std::move(text)](std::string_view key) { return whole(key) || text(key); };
 }
 
 maps::KeepsFloat32 kept_by_family(const std::string& named, const std::vector<std::string>& folders, DType as, Store& store) {
@@ -61,7 +64,7 @@ std::optional<maps::Config> config_in(const std::string& folder, Store& store) {
   }
 }
 
-std::optional<Problem> difference_from(const maps::Config& config, const Catalog& catalog, const Selection& selection) {
+std::vector<Problem> differences_from(const maps::Config& config, const Catalog& catalog, const Selection& selection) {
   std::vector<std::string_view> keys;
   for (const Entry& e : selection.entries) keys.push_back(e.key);
   const KnownKeys known(std::move(keys));
@@ -73,12 +76,7 @@ std::optional<Problem> difference_from(const maps::Config& config, const Catalog
     const bool is_plain = t.dtype_known && is_cast_target(t.dtype) && !known.has_below(std::string(e.key));
     if (is_plain) sources.push_back({.key = e.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
   }
-  try {
-    maps::check_against(config, sources);
-  } catch (const Error& e) {
-    return e.problem();
-  }
-  return {};
+  return maps::differences(config, sources);
 }
 
 }  // namespace
@@ -86,16 +84,15 @@ std::optional<Problem> difference_from(const maps::Config& config, const Catalog
 std::vector<Problem> differences_from_config(const Catalog& catalog, Store& store) {
   const std::optional<maps::Config> config = config_in(catalog.folder, store);
   if (!config) return {};
-  std::optional<Problem> found = difference_from(*config, catalog, select_keys(catalog, {}));
-  if (!found && !catalog.traits().tensors_only) {
+  std::vector<Problem> found = differences_from(*config, catalog, select_keys(catalog, {}));
+  if (found.empty() && !catalog.traits().tensors_only) {
     try {
-      found = difference_from(*config, catalog, select_keys(catalog, {.model_only = true}));
+      found = differences_from(*config, catalog, select_keys(catalog, {.model_only = true}));
     } catch (const Error&) {  // no model, or several
     }
   }
-  if (!found) return {};
-  found->severity = Severity::kDamage;
-  return {std::move(*found)};
+  for (Problem& p : found) p.severity = Severity::kDamage;
+  return found;
 }
 
 WholeShapes shapes_by_config(const Catalog& catalog, const std::vector<std::string>& configs, Store& store) {

@@ -18,6 +18,7 @@
 #include "files/output_free.h"
 #include "items/idle_parameters.h"
 #include "items/unsafe.h"
+#include "maps/apply_map.h"
 #include "select/training_state.h"
 
 namespace dcp {
@@ -109,6 +110,7 @@ std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog&
   for (const Problem& p : findings) {
     if (p.severity < Severity::kDamage) continue;
     is_damaged = true;
+    if (maps::is_of_sizes(p) || p.id == ProblemId::map_config) return std::nullopt;  // the others are no model either
     const std::vector<std::string> keys = keys_of(p);
     if (keys.empty() && p.id != ProblemId::file_missing && p.id != ProblemId::item_past_end) return std::nullopt;
     names.insert(keys.begin(), keys.end());

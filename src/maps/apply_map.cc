@@ -242,6 +242,18 @@ const Taker* rest_of(const Takers& takers, std::string_view key, const ModelMap&
   return t != nullptr && holds(map.lines[t->line].conditions, config) ? t : nullptr;
 }
 
+// Throws it unless it is to be listed.
+template <class Make>
+std::optional<Problem> wrong_sizes(bool are_listed, const Make& make) {
+  try {
+    make();
+  } catch (const Error& e) {
+    if (!are_listed || !is_of_sizes(e.problem())) throw;
+    return e.problem();
+  }
+  return {};
+}
+
 class Application {
  public:
   Application(const ModelMap& map, const Config& config, const MapOptions& options, const std::vector<MapSource>& sources,
@@ -264,7 +276,8 @@ class Application {
     out_.problems = std::move(chosen_.problems);
     learn();
     check_memory();
-    for (const Match& m : chosen_.matches) make(m);
+    for (const Match& m : chosen_.matches)
+      if (auto p = wrong_sizes(options_.lists_sizes, [&] { make(m); })) add_problem(std::move(*p));
     rest();
     std::ranges::sort(out_.targets, {}, &IndexMap::key);
     const auto twice = std::ranges::adjacent_find(out_.targets, {}, &IndexMap::key);

@@ -37,6 +37,7 @@ struct MapOptions {
   bool are_published = false;  // if both sides have the names, published files are the right side
   Unmapped unmapped = Unmapped::kError;
   bool is_state = false;               // an optimizer's: it may lack parameters, and `optimizer_state` is true in conditions
+  bool lists_sizes = false;            // sizes that differ are problems of the result
   bool may_mix_dtypes = false;         // within one target, which then gets the wider dtype: it will be cast anyway
   uint64_t memory_bytes = UINT64_MAX;  // for the plan of all targets
 };
@@ -64,6 +65,9 @@ struct Mapping {
 // Throws map_* for what is wrong with sizes and names, and memory_cap. What is missing, and keys that no line takes, are listed in the result.
 Mapping apply_map(const ModelMap& map, Config config, const MapOptions& options, const std::vector<MapSource>& sources,
                   const Limits& limits);
+
+// Whether a tensor's shape is not what sizes say.
+constexpr bool is_of_sizes(const Problem& p) { return p.id == ProblemId::map_size_differs || p.id == ProblemId::map_size_remainder; }
 
 // Applies a map to the selected keys of a checkpoint, under their final names.
 

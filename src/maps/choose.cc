@@ -314,6 +314,7 @@ class Choice {
 
   // Of branches that are whole, the one asked for, else the one with the most tensors, else the first whose conditions hold.
   Attempt pick(const Block& block, const Bound& bound) {
+    if (!may_lack_ && !block.required.empty() && holds(block.required, config_)) return attempt(block.branches[0].nodes, bound);
     std::vector<Attempt> all;
     for (const Branch& branch : block.branches) all.push_back(attempt(branch.nodes, bound));
     const auto requested = asked_for(block);

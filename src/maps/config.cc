@@ -126,8 +126,10 @@ bool is_path(const ModelMap& map, const std::string& name) {
   };
   for (const Size& s : map.sizes) paths_of(s.value, paths);
   for (const Line& l : map.lines) add(l.conditions);
-  for (const Block& b : map.blocks)
+  for (const Block& b : map.blocks) {
+    add(b.required);
     for (const Branch& branch : b.branches) add(branch.conditions);
+  }
   return std::ranges::find(paths, name) != paths.end();
 }
 

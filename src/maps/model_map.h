@@ -128,11 +128,12 @@ struct Branch {
   Spot spot;
 };
 
-// `either ... or ... end`. `optional` is a block whose second branch is empty.
+// `either ... or ... end`. `optional` and `required when` are blocks whose second branch is empty.
 struct Block {
   std::vector<Branch> branches;
-  std::string choice;         // the name under which a setting picks a branch; may be empty
-  std::vector<Word> indexes;  // indexes in all names of all its lines: a branch is chosen per value
+  std::string choice;               // the name under which a setting picks a branch; may be empty
+  std::vector<Word> indexes;        // indexes in all names of all its lines: a branch is chosen per value
+  std::vector<Condition> required;  // of a line that is optional otherwise, and then for all values of its indexes or none
   Spot spot;
 };
 

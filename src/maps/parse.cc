@@ -647,7 +647,8 @@ class Parser {
     if (open_.size() == kDeepest) text_.too_long(spot, "blocks nested deeper", kDeepest);
     const auto at = static_cast<uint32_t>(map_.blocks.size());
     nodes().push_back({true, at});
-    map_.blocks.push_back({.branches = std::vector<Branch>(branches), .choice = std::exchange(choice_, {}), .indexes = {}, .spot = spot});
+    map_.blocks.push_back(
+        {.branches = std::vector<Branch>(branches), .choice = std::exchange(choice_, {}), .indexes = {}, .required = {}, .spot = spot});
     open_.push_back(at);
     in_branch_.push_back(0);
     is_either_.push_back(branches == 1);
@@ -699,7 +700,7 @@ class Parser {
 
   std::vector<Node>& nodes() { return open_.empty() ? map_.nodes : map_.blocks[open_.back()].branches[in_branch_.back()].nodes; }
 
-  // TENSORS = TENSORS [optional] [when ...]
+  // TENSORS = TENSORS [optional] [when ...] [required when ...]
   void tensors(LineReader& in, Spot spot) {
     Line line;
     line.spot = spot;
@@ -707,21 +708,28 @@ class Parser {
     in.need('=', " between the two sides");
     line.sides[1] = parse_side(in, text_);
     bool is_optional = false;
+    std::vector<Condition> required;
     while (!in.is_end()) {
       if (in.take_word("optional")) {
         is_optional = true;
+      } else if (in.take_word("required")) {
+        conditions(in, required);
+        if (required.empty()) in.fail_here("'when' or 'unless' after 'required'");
       } else if (in.peek() == "when" || in.peek() == "unless") {
         conditions(in, line.conditions);
       } else {
-        in.fail_here("',', 'optional', 'when', 'unless', 'same as' or the end of the line");
+        in.fail_here("',', 'optional', 'required', 'when', 'unless', 'same as' or the end of the line");
       }
     }
     check_line(map_, line, !open_.empty());
+    is_optional = is_optional || !required.empty();
     if (is_optional) open_block(spot, 2);
     for (size_t i = 0; i < open_.size(); ++i) line.within.push_back({open_[i], in_branch_[i]});
     nodes().push_back({false, static_cast<uint32_t>(map_.lines.size())});
     map_.lines.push_back(std::move(line));
-    if (is_optional) close();
+    if (!is_optional) return;
+    map_.blocks[open_.back()].required = std::move(required);
+    close();
   }
 
   MapText text_;

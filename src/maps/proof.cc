@@ -132,7 +132,8 @@ class Proof {
         is_first = false;
       }
     }
-    return map_.blocks[node.at].indexes = common;
+    if (Block& block = map_.blocks[node.at]; block.required.empty()) block.indexes = common;
+    return common;
   }
 
   struct Taker {

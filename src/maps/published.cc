@@ -53,39 +53,43 @@ std::optional<std::pair<std::string, uint64_t>> number_of(const Config& config, 
 }
 
 // Layers may differ in it: none has the size of config.json.
-void check(const Dim& dim, const Config& config, const std::vector<MapSource>& published) {
+std::optional<Problem> difference_of(const Dim& dim, const Config& config, const std::vector<MapSource>& published) {
   const auto size = number_of(config, dim.size);
-  if (!size) return;
+  if (!size) return {};
   const MapSource* other = nullptr;
   for (const MapSource& s : published) {
     if (!s.key.ends_with(dim.ending) || !is_of_language(s.key) || dim.dim >= s.shape.size()) continue;
-    if (static_cast<uint64_t>(s.shape[dim.dim]) == size->second) return;
+    if (static_cast<uint64_t>(s.shape[dim.dim]) == size->second) return {};
     if (other == nullptr) other = &s;
   }
-  if (other == nullptr) return;
-  Problem p = make_problem(ProblemId::map_config, {.path = config.path(), .tensor = std::string(other->key)},
-                           size->first + " = " + std::to_string(size->second),
-                           std::to_string(other->shape[dim.dim]) + ", by the shape " + shape_text(other->shape));
-  p.what = "the model differs from its configuration and will not load";
-  throw Error(std::move(p));
+  if (other == nullptr) return {};
+  return make_problem(ProblemId::map_config, {.path = config.path(), .tensor = std::string(other->key)},
+                      size->first + " = " + std::to_string(size->second),
+                      std::to_string(other->shape[dim.dim]) + ", by the shape " + shape_text(other->shape));
 }
 
 }  // namespace
 
-void check_against(const Config& config, const std::vector<MapSource>& published) {
+std::vector<Problem> differences(const Config& config, const std::vector<MapSource>& published) {
+  std::vector<Problem> all;
+  const auto add = [&](Problem p) {
+    p.what = "the model differs from its configuration and will not load";
+    all.push_back(std::move(p));
+  };
   if (const auto map = family_map(config.model_type(), "transformers", Limits())) {
     try {
-      apply_map(*map, config, {.from = Side::kRight, .unmapped = Unmapped::kDrop, .may_mix_dtypes = true}, published, Limits());
+      const MapOptions options{.from = Side::kRight, .unmapped = Unmapped::kDrop, .lists_sizes = true, .may_mix_dtypes = true};
+      for (Problem& p : apply_map(*map, config, options, published, Limits()).problems)
+        if (is_of_sizes(p)) add(std::move(p));
     } catch (const Error& e) {
-      Problem p = e.problem();
-      // Another map says what is missing or has no place.
-      if (p.id == ProblemId::map_size_differs || p.id == ProblemId::map_size_remainder) {
-        p.what = "the model differs from its configuration and will not load";
-        throw Error(std::move(p));
-      }
+      if (is_of_sizes(e.problem())) add(e.problem());  // another map says what is missing or has no place
     }
   }
-  for (const Dim& dim : kDims) check(dim, config, published);
+  for (const Dim& dim : kDims) {
+    std::optional<Problem> p = difference_of(dim, config, published);
+    if (p && std::ranges::none_of(all, [&](const Problem& o) { return o.place.tensor == p->place.tensor; })) add(std::move(*p));
+  }
+  return all;
 }
 
 struct ConfigShapes::Names {
@@ -149,6 +153,10 @@ std::optional<bool> first_below(std::string_view name, const Ask& ask) {
   }
 }
 
+bool has_piece(const std::vector<std::string>& pieces, std::string_view name) {
+  return std::ranges::any_of(pieces, [&](const std::string& piece) { return name.find(piece) != name.npos; });
+}
+
 // A map of transformers has the names in memory on its left side; of a published name its line says which that is.
 class Kept {
  public:
@@ -177,9 +185,7 @@ class Kept {
       if (fits(t.pattern, key, found)) kept = kept.value_or(false) || is_kept_[t.line];
     return kept;
   }
-  bool has_piece(std::string_view name) const {
-    return std::ranges::any_of(pieces_, [&](const std::string& piece) { return name.find(piece) != name.npos; });
-  }
+  bool has_piece(std::string_view name) const { return maps::has_piece(pieces_, name); }
 
   const ModelMap map_;
   const std::vector<std::string> pieces_;
@@ -189,10 +195,42 @@ class Kept {
 
 }  // namespace
 
-KeepsFloat32 kept_in_float32(const ModelMap& map, DType as) {
+namespace {
+
+constexpr struct {
+  std::string_view model_type, always, for_float16;
+} kKept[] = {
+#define DCPCTL_KEPT(model_type, always, for_float16) {model_type, always, for_float16},
+#include "maps/kept.def"
+#undef DCPCTL_KEPT
+};
+
+std::vector<std::string> pieces_for(const std::vector<Keep>& keeps, DType as) {
   std::vector<std::string> pieces;
-  for (const Keep& k : map.keeps)
+  for (const Keep& k : keeps)
     if (bytes_of(as) < bytes_of(DType::float32) && (!k.only_float16 || as == DType::float16)) pieces.push_back(k.piece);
+  return pieces;
+}
+
+}  // namespace
+
+KeepsFloat32 kept_of_type(std::string_view model_type, DType as) {
+  const auto its = std::ranges::find(kKept, model_type, [](const auto& kept) { return kept.model_type; });
+  if (its == std::end(kKept)) return {};
+  std::vector<Keep> keeps;
+  for (const bool only_float16 : {false, true})
+    for (std::string_view rest = only_float16 ? its->for_float16 : its->always; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      keeps.push_back({.piece = std::string(rest.substr(0, end)), .only_float16 = only_float16});
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  std::vector<std::string> pieces = pieces_for(keeps, as);
+  if (pieces.empty()) return {};
+  return [pieces = std::move(pieces)](std::string_view key) { return has_piece(pieces, key); };
+}
+
+KeepsFloat32 kept_in_float32(const ModelMap& map, DType as) {
+  std::vector<std::string> pieces = pieces_for(map.keeps, as);
   if (pieces.empty()) return {};
   return [kept = std::make_shared<const Kept>(map, std::move(pieces))](std::string_view key) { return (*kept)(key); };
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/problem.h"
 #include "format/dtype.h"
 
 namespace dcp::maps {
@@ -19,8 +20,8 @@ struct MapSource;
 struct ModelMap;
 
 // By the right side of the transformers map of config.json's model_type, which says the shapes; for other families by sizes and names that
-// all transformers models share. Throws map_size_differs, map_size_remainder and map_config for the first that differs.
-void check_against(const Config& config, const std::vector<MapSource>& published);
+// all transformers models share: map_size_differs, map_size_remainder and map_config for what differs.
+std::vector<Problem> differences(const Config& config, const std::vector<MapSource>& published);
 
 // The shapes that config.json gives to a model's tensors.
 
@@ -45,6 +46,9 @@ using KeepsFloat32 = std::function<bool(std::string_view)>;
 
 // What the `keep` lines of a map say for this dtype.
 KeepsFloat32 kept_in_float32(const ModelMap& map, DType as);
+
+// What transformers says of a model_type that has no map: by pieces of names alone.
+KeepsFloat32 kept_of_type(std::string_view model_type, DType as);
 
 // And these names, below any root.
 KeepsFloat32 kept_too(KeepsFloat32 keeps, std::set<std::string> names);

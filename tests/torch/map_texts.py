@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
 from case import check, finish
-from tiny_models import MADE_BY, LeftOut, built, families, families_of, keep_lines, made_maps, numbered, where
+from tiny_models import MADE_BY, LeftOut, built, configured, families, families_of, keep_lines, leaves, made_maps, numbered, shapes_of, where
 
 DCPCTL, WHAT, FOLDER, ONLY = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:]
 OPTIONS = ("attention_bias", "mlp_bias", "use_qk_norm", "qkv_bias", "use_bias", "add_bias_linear")  # give a model tensors that another has not
@@ -80,29 +80,138 @@ def numbers_in(names):
     return found
 
 
+class Sizes:
+    """The dims of what a tiny model has in memory, as products of what config.json says: what each of its numbers changes when it is doubled shows it."""
+
+    def __init__(self, model_type, options):
+        self.on = dict.fromkeys(options, True)  # those that give it more tensors
+        if self.at(model_type, {}) is None:
+            self.on = {}
+        base = configured(model_type, {}, self.on)
+        says, self.values, self.lines, self.changes = leaves(base.to_dict()), {}, {}, {}
+        heads = {p[: -len("num_attention_heads")] for p in says if p.endswith("num_attention_heads") and says[p]}
+        given = {at + "head_dim": says[at + "hidden_size"] // says[at + "num_attention_heads"] for at in heads if at + "hidden_size" in says and not says.get(at + "head_dim")}
+        self.shapes = shapes_of(base)
+        given = {p: v for p, v in given.items() if self.at(model_type, {p: v}) == self.shapes}
+        self.unsure = set()
+        for path, value in {**says, **given}.items():
+            if isinstance(value, bool):
+                if path.split(".")[-1] != "tie_word_embeddings":
+                    self.unsure |= {k for k, s in (self.at(model_type, {path: not value}) or {}).items() if k in self.shapes and s != self.shapes[k]}
+            elif isinstance(value, int) and value > 0 and not re.search("layers|depth|token|per_tok|topk", path):
+                if shapes := self.at(model_type, {**given, path: 2 * value}):
+                    self.values[path], self.changes[path] = value, {k: s for k, s in shapes.items() if s != self.shapes.get(k)}
+        self.fallback = {p: f"{p} | {p[:-8]}hidden_size / {p[:-8]}num_attention_heads" for p in given}
+
+    def at(self, model_type, at):
+        try:
+            return shapes_of(configured(model_type, {}, {**self.on, **at}))
+        except Exception:  # it does not go with the others
+            return None
+
+    def dims(self, key):
+        """A text for each, None where nothing says it."""
+        if key not in self.shapes or key in self.unsure:
+            return None
+        return [self.dim(key, d) for d in range(len(self.shapes[key]))]
+
+    def dim(self, key, d):
+        size = self.shapes[key][d]
+        if size == 1:
+            return "1"
+        change = {p: s[key][d] - size for p, s in self.changes.items() if key in s and len(s[key]) > d and s[key][d] != size}
+        common = [p for p, more in change.items() if more == size]
+        under = [p for p, more in change.items() if more < 0]
+        rest, factors = size, []
+        for path in under:  # a size by heads
+            over = next((p for p in common if self.values[p] % self.values[path] == 0 and p.endswith(("size", "dim", "model"))), None)
+            if over is None or change[path] * 2 != -size:
+                return None
+            common.remove(over)
+            factors.append(f"{over} / {path}")
+            rest, change = rest * self.values[path] / self.values[over], {p: m for p, m in change.items() if p not in (path, over)}
+        for path in common:
+            factors.append(path)
+            rest /= self.values[path]
+        parts, left = collections.defaultdict(list), size
+        for path, more in change.items():
+            if path not in common:
+                parts[more].append(path)
+        terms = []
+        for more, paths in sorted(parts.items()):
+            portion, product = more * rest / size, 1
+            for path in paths:
+                product *= self.values[path]
+            each = [(portion / self.values[p], [p]) for p in paths]
+            terms += [(portion / product, paths)] if portion % product == 0 else each
+        left = rest - sum(n * functools.reduce(lambda a, p: a * self.values[p], paths, 1) for n, paths in terms)
+        if terms and left:
+            return None
+        if not all(n == int(n) and 1 <= n <= 4 for n, _ in terms) or (not terms and not (factors and rest == int(rest) and 1 <= rest <= 4)):
+            return None
+        spelled = lambda n, paths: " ".join([*(str(int(n)) for _ in [0] if n != 1), *(self.word(p) for p in paths)])
+        if not terms:
+            text = spelled(rest, sorted(factors))
+        elif len(terms) == 1:
+            text = spelled(terms[0][0], sorted([*factors, *terms[0][1]]))
+        else:
+            inner = " + ".join(spelled(*t) for t in terms)
+            text = f"({inner}) {spelled(1, sorted(factors))}" if factors else inner
+        return f"({text})" if " " in text else text
+
+    def word(self, expression):
+        """The name of a size."""
+        path = expression.split(" ")[0]
+        word = path.split(".")[-1]
+        if "/" in expression:
+            word = f"{word}_per_{expression.split('.')[-1].split(' ')[-1]}"
+        value = self.fallback.get(expression, expression)
+        while self.lines.setdefault(word, value) != value:
+            word = "_".join(path.split(".")[:-1]).removesuffix("_config") + "_" + word
+        return word
+
+    def dims_of(self, keys):
+        """Those of several tensors; None: they differ, or nothing is known."""
+        told = {tuple(self.dims(k) or ()) for k in keys}
+        dims = list(told.pop()) if len(told) == 1 else []
+        return dims if any(dims) else None
+
+    def bracketed(self, keys):
+        """The axes of tensors that a line has the same way."""
+        dims, seen = self.dims_of(keys), set()
+        for d, text in enumerate(dims or []):
+            words = re.findall(r"\w+", text or "")
+            again = [w for w in words if w in seen and w != "1"]
+            twice = any(len(set(ws)) != len(ws) for ws in (re.findall(r"\w+", part) for part in (text or "").split("+")))
+            if not text or twice or any(w.isdigit() for w in again):
+                dims[d] = f"d{d}"
+                continue
+            for w in again:  # an axis stands once in a tensor
+                self.lines.setdefault(f"other_{w}", w)
+                dims[d] = re.sub(rf"\b{w}\b", f"other_{w}", dims[d])
+            seen |= set(words)
+        return dims
+
+
 class Maker:
     def __init__(self, model_type):
         self.model_type = model_type
         self.variants = []  # config, memory, published
+        self.part_sizes = set()  # of whole dims that are several parts
+        self.alike = collections.defaultdict(list)  # keys of lines that move nothing
         base = built(model_type, {})
         self.model_class, self.keeps = type(base).__name__, keep_lines(base)
-        options = [o for o in OPTIONS if isinstance(self.find(base.config.to_dict(), o), bool)]
+        says = leaves(base.config.to_dict())
+        self.options = {p: v for p, v in says.items() if p.split(".")[-1] in OPTIONS and isinstance(v, bool)}
         self.add(base)
-        for option in options:
-            self.add(built(model_type, {option: not self.find(base.config.to_dict(), option)}))
+        for path, value in self.options.items():
+            self.add(built(model_type, {}, {path: not value}))
+        self.axes = Sizes(model_type, self.options)
         self.texts = Texts(self.variants[0][0])
         self.ties = self.tied(base)
         _, memory, published = self.variants[0]
         published_as = {int(t.flatten()[0]): k for k, t in published.items()}
         self.names = {k: published_as.get(int(memory[k].flatten()[0]), k) for pair in self.ties[0].items() for k in pair}
-
-    def find(self, config, key):
-        for k, v in config.items():
-            if k == key:
-                return v
-            if isinstance(v, dict) and (found := self.find(v, key)) is not None:
-                return found
-        return None
 
     def add(self, model):
         memory = numbered(model.float())
@@ -170,16 +279,17 @@ class Maker:
             (left, a), (right, b) = self.spelled(keys[0], left_all), self.spelled(names[0], right_all)
             if a != b:
                 raise LeftOut(f"{keys[0]} becomes {names[0]}")
+            self.alike[f"{left} = {right}"].append(keys[0])
             return f"{left} = {right}", a
         if len(keys) == 1:
-            whole, parts = self.joined(keys[0], names, memory, published, left_all, right_all)
+            whole, parts = self.joined(keys[0], names, memory, published, left_all, right_all, memory)
             return f"{whole[0]} = {parts}", whole[1]
         if len(names) == 1:
-            whole, parts = self.joined(names[0], keys, published, memory, right_all, left_all)
+            whole, parts = self.joined(names[0], keys, published, memory, right_all, left_all, memory)
             return f"{parts} = {whole[0]}", whole[1]
         raise LeftOut(f"many become many: {sorted(keys)[:2]}, {sorted(names)[:2]}")
 
-    def joined(self, one, many, ones, manys, one_names, many_names):
+    def joined(self, one, many, ones, manys, one_names, many_names, memory):
         """One tensor in which each of many is a box."""
         whole = ones[one]
         boxes, place = {}, self.places(whole)
@@ -196,7 +306,9 @@ class Maker:
             if any(values[k] != v for k, v in numbers.items() if k in values):
                 raise LeftOut(f"{name} in {one}")
             forms.setdefault(spelled, []).append((inner, boxes[name], manys[name].shape))
-        axes = [f"d{d}" for d in range(whole.dim())]
+        known = self.axes.dims_of([k for k in memory if template(k)[0] == template(one)[0]]) if ones is memory else []
+        known = known or [None] * whole.dim()
+        axes = [k if k and k.isidentifier() and known.count(k) == 1 else f"d{d}" for d, k in enumerate(known)]
         dims, parts = [None] * whole.dim(), {form: {} for form in forms}
         for d in range(whole.dim()):
             spans = {form: {(b[0][d], b[1][d]) for _, b, _ in its} for form, its in forms.items()}
@@ -217,6 +329,7 @@ class Maker:
             if len({span[1] for span, _ in ordered}) != 1:
                 raise LeftOut(f"unequal parts of {one} along dim {d}")
             letters = [self.part_letter(n) for n in range(len(ordered))]
+            self.part_sizes.add(known[d])
             dims[d] = "(" + " + ".join(letters) + ")"
             for letter, (_, form) in zip(letters, ordered):
                 parts[form][d] = letter
@@ -271,35 +384,63 @@ class Maker:
         partly = [t for t in layered if t in base and t not in everywhere]
         more = [t for t in order if t not in base]
         rare = {t for t in order if any(t not in found for found in present)}  # a variant lacks it
-        lines = [t + (" optional" if t in rare else "") for t in text if t not in layered]
+        self.when = {t: self.required(t, present) if t in rare else "" for t in order}
+        lines = [t for t in text if t not in layered]
         begin = [t for t in lines if "embed" in t]
-        lines = begin + [t + (" optional" if t in rare else "") for t in everywhere] + self.branches(partly, base, layers) + [t + " optional" for t in layered if t in more] + [
-            t for t in lines if t not in begin]  # fmt: skip
-        return self.head() + lines + self.tie_lines()
+        somewhere = {t: set().union(*(found[t] for found in present if t in found)) for t in layered if t in more}  # in some layers, by an option
+        inner = {t: at for t, at in somewhere.items() if partly and at != layers}
+        branches, placed = self.branches(partly, base, layers, inner)
+        told = lambda ts: [self.with_axes(t) + self.when[t] for t in ts]
+        lines = told([*begin, *everywhere]) + branches + told([t for t in layered if t in more and t not in placed]) + told([t for t in lines if t not in begin])
+        ties = self.tie_lines()
+        return self.head(lines + ties) + lines + ties
 
-    def branches(self, partly, base, layers):
-        """What only some layers have: one branch for each kind of layer."""
+    def with_axes(self, text):
+        """A line that moves nothing, with the sizes that config.json gives."""
+        dims = self.axes.bracketed(self.alike[text]) if text in self.alike else None
+        return " = ".join(f"{side} [{' '.join(dims)}]" for side in text.split(" = ")) if dims else text
+
+    def required(self, text, present):
+        """By which option there is such a tensor."""
+        base = present[0]
+        by = [(path, value) for (path, value), found in zip(self.options.items(), present[1:]) if (text in found) != (text in base)]
+        if len(by) != 1:
+            return " optional"
+        path, value = by[0]
+        return f" required {'when' if (text in base) == value else 'unless'} {path}{' | true' if value else ''}"
+
+    def branches(self, partly, base, layers, inner):
+        """What only some layers have: one branch for each kind of layer; and those of `inner` that have found a place in all of their layers."""
         kinds = collections.OrderedDict()
         for n in sorted(layers):
-            kinds.setdefault(tuple(t for t in partly if n in base[t]), None)
-        kinds = [k for k in kinds if k]
-        if not kinds:
-            return []
+            kinds.setdefault(tuple(t for t in partly if n in base[t]), set()).add(n)
+        kinds = {k: at for k, at in kinds.items() if k}
+        placed = {t for t, at in inner.items() if at == set().union(*(of for of in kinds.values() if of <= at))}
+        told = [["  " + self.with_axes(t) + self.when[t] for t in [*kind, *(t for t in inner if t in placed and at <= inner[t])]] for kind, at in kinds.items()]
+        if not told:
+            return [], placed
         whole = len({n for t in partly for n in base[t]}) == len(layers)
-        if len(kinds) == 1:
-            return ["optional", *("  " + t for t in kinds[0]), "end"]
+        if len(told) == 1:
+            return ["optional", *told[0], "end"], placed
         text = []
-        for i, kind in enumerate(kinds):
-            text += ["either  # layers differ" if i == 0 else "or"] + ["  " + t for t in kind]
+        for i, kind in enumerate(told):
+            text += ["either  # layers differ" if i == 0 else "or"] + kind
         text += ["end"]
-        return text if whole else ["optional", *("  " + t for t in text), "end"]
+        return (text if whole else ["optional", *("  " + t for t in text), "end"]), placed
 
-    def head(self):
+    def head(self, lines):
         head = []
         for letter, path in self.texts.sizes.items():
             if path:
                 head.append(f"size   {letter} = {path}")
-        for n in range(1, getattr(self.texts, "parts", 0)):
+        used = set(re.findall(r"\w+", " ".join(re.findall(r"\[.*?\]", " ".join(lines)))))
+        sizes = self.axes.lines
+        count, parts = getattr(self.texts, "parts", 0), []
+        if len(self.part_sizes) == 1 and (of := self.part_sizes.pop()) and of.startswith(f"({count} ") and of[3:-1].isidentifier():
+            parts, used = [f"size   g = {of[3:-1]}"], used | {of[3:-1]}
+        used |= {sizes[w] for w in used if w.startswith("other_")}
+        head += [f"size   {word} = {value}" for word, value in sizes.items() if word in used] + parts
+        for n in range(1, count):
             head.append(f"size   {'guvwxyz'[n]} = g")
         return head + [""]
 
@@ -308,7 +449,8 @@ class Maker:
         lines = []
         for copy, of in keys.items():
             out, same = self.names[copy], self.names[of]
-            lines += [f"{copy} = {out} unless {condition}", f"{copy} = {out} same as {same} when {condition}"]
+            self.alike[f"{copy} = {out}"].append(copy)
+            lines += [f"{self.with_axes(f'{copy} = {out}')} unless {condition}", f"{copy} = {out} same as {same} when {condition}"]
         return lines
 
     def hold(self, path):

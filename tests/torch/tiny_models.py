@@ -34,7 +34,7 @@ TINY = {"vocab_size": 80, "hidden_size": 32, "d_model": 32, "intermediate_size":
         "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 16, "kv_lora_rank": 12,
         "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "first_k_dense_replace": 1, "max_position_embeddings": 64, "pad_token_id": 0,
         "depth": 2, "num_heads": 2, "patch_size": 2, "image_size": 8, "embed_dim": 16, "out_hidden_size": 32, "linear_num_key_heads": 2,
-        "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "num_position_embeddings": 16, "spatial_merge_size": 1,
+        "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 16, "num_position_embeddings": 16, "spatial_merge_size": 1,
         "index_n_heads": 2, "index_head_dim": 8, "num_nextn_predict_layers": 0, "encoder_layers": 2, "decoder_layers": 3, "bos_token_id": 1,
         "eos_token_id": 2, "image_token_id": 3, "video_token_id": 4, "tie_word_embeddings": False, "mlp_only_layers": [], "layer_types": None,
         "fullatt_block_indexes": [1], "deepstack_visual_indexes": [0], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_expand": 2, "mamba_d_state": 16,
@@ -42,7 +42,8 @@ TINY = {"vocab_size": 80, "hidden_size": 32, "d_model": 32, "intermediate_size":
         "vision_feature_layer": -1, "projection_dim": 16, "text_hidden_size": 32}  # fmt: skip
 VISION = {"num_hidden_layers": 2, "num_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 2,
           "head_dim": 8, "d_model": 16}  # fmt: skip
-CLASSES = {"shieldgemma2": "ShieldGemma2ForImageClassification"}  # where the first that transformers lists is not the published one
+CLASSES = {"shieldgemma2": "ShieldGemma2ForImageClassification", "qwen3_5": "Qwen3_5ForConditionalGeneration",
+           "qwen3_5_moe": "Qwen3_5MoeForConditionalGeneration"}  # where the first that transformers lists is not the published one
 
 
 class LeftOut(Exception):
@@ -64,23 +65,52 @@ def tiny(config_class, more, is_vision=False):
     return arguments
 
 
-def built(model_type, more):
+def configured(model_type, more, at={}):
+    """A tiny configuration, with other values at some paths."""
     config_class = transformers.CONFIG_MAPPING[model_type]
-    config = config_class(**tiny(config_class, more))
-    if model_type in CLASSES:
-        return getattr(transformers, CLASSES[model_type])(config)
+    arguments = tiny(config_class, more)
+    base = config_class(**arguments) if at else None
+    for path, value in at.items():
+        *above, key = path.split(".")
+        inner, config = arguments, base
+        for name in above:
+            inner, config = inner.setdefault(name, {}), getattr(config, name)
+        for other in [a for a, b in config.attribute_map.items() if b == key]:  # other names of it
+            inner.pop(other, None)
+        inner[key] = value
+    return config_class(**arguments)
+
+
+def class_for(config):
+    if config.model_type in CLASSES:
+        return getattr(transformers, CLASSES[config.model_type])
     for tasks in (auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_FOR_PRETRAINING_MAPPING, auto.MODEL_MAPPING):
-        if config_class in tasks:
-            model_class = tasks[config_class]
-            model_class = model_class[0] if isinstance(model_class, tuple) else model_class
-            break
-    else:
-        raise LeftOut("no model of its own")
+        if type(config) in tasks:
+            model_class = tasks[type(config)]
+            return model_class[0] if isinstance(model_class, tuple) else model_class
+    raise LeftOut("no model of its own")
+
+
+def shapes_of(config):
+    """Of what it has in memory."""
     with torch.device("meta"):
-        size = sum(p.numel() for p in model_class(config).parameters())
+        return {k: tuple(t.shape) for k, t in class_for(config)(config).state_dict().items()}
+
+
+def built(model_type, more, at={}):
+    config = configured(model_type, more, at)
+    size = sum(torch.Size(shape).numel() for shape in shapes_of(config).values())
     if size > 12e6:
         raise LeftOut(f"a tiny one still has {size} elements")
-    return model_class(config)
+    return class_for(config)(config)
+
+
+def leaves(config, at=""):
+    """{path: value} of what a configuration says, and of those in it."""
+    found = {}
+    for key, value in config.items():
+        found.update(leaves(value, f"{at}{key}.") if isinstance(value, dict) and key.endswith("config") else {at + key: value})
+    return found
 
 
 def keep_lines(model):

@@ -41,6 +41,16 @@ TEST_CASE("some are kept of float16 alone, and all are as wide as float32") {
   CHECK_FALSE(of("a.transformers", DType::float64));
 }
 
+TEST_CASE("of a model_type without a map, by transformers' lists") {
+  const KeepsFloat32 half = kept_of_type("t5", DType::float16), moe = kept_of_type("glm4v_moe", DType::bfloat16);
+  CHECK(half("decoder.block.0.layer.2.DenseReluDense.wo.weight"));
+  CHECK_FALSE(half("decoder.block.0.layer.2.DenseReluDense.wi.weight"));
+  CHECK(moe("model.layers.1.mlp.gate.weight"));
+  CHECK_FALSE(moe("model.layers.1.mlp.up_proj.weight"));
+  CHECK_FALSE(kept_of_type("t5", DType::bfloat16));
+  CHECK_FALSE(kept_of_type("nosuch", DType::float16));
+}
+
 TEST_CASE("names of their own are kept, too") {
   const KeepsFloat32 keeps = kept_too(of("a.transformers", DType::bfloat16), {"layers.0.bias"});
   CHECK(keeps("layers.0.bias"));

@@ -136,6 +136,7 @@ TEST_CASE("what cannot be read is refused where it stands") {
   CHECK(where("or\na = b") == "map_syntax 1:1");
   CHECK(where("end") == "map_syntax 1:1");
   CHECK(where("optional\na = b\nor\nend") == "map_syntax 3:1");
+  CHECK(where("a = b required") == "map_syntax 1:15");
   CHECK(where("choice layers\na = b") == "map_syntax 2:1");
   CHECK(where("choice layers") == "map_syntax 1:1");
   CHECK(where("a = b when") == "map_syntax 1:11");

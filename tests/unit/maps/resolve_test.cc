@@ -133,6 +133,24 @@ TEST_CASE("either one branch for each value, or none of what is optional") {
   CHECK(problems(trial, made({{"1.w1", {2}}, {"0.a", {3}}, {"0.b", {3}}})) == Keys{"map_tensor_missing 0.gate", "map_tensor_missing 0.w"});
 }
 
+TEST_CASE("what config.json requires must be there, and what it does not is in all layers or in none") {
+  const std::string line = "size l = layers\n{l}.w = m.{l}.w\n{l}.b = m.{l}.b required when bias | true";
+  const MadeTensors none = made({{"0.w", {1}}, {"1.w", {1}}}), one = made({{"0.w", {1}}, {"0.b", {1}}, {"1.w", {1}}});
+  const MadeTensors all = made({{"0.w", {1}}, {"0.b", {1}}, {"1.w", {1}}, {"1.b", {1}}});
+  for (const char* config : {R"({"layers": 2, "bias": true})", R"({"layers": 2})"}) {
+    CHECK(problems({line, config}, none) == Keys{"map_tensor_missing 0.b", "map_tensor_missing 1.b"});
+    CHECK(problems({line, config}, one) == Keys{"map_tensor_missing 1.b"});
+    CHECK(there_and_back({line, config}, all).size() == 4);
+  }
+  const Trial open{line, R"({"layers": 2, "bias": false})"};
+  CHECK(there_and_back(open, none).size() == 2);
+  CHECK(problems(open, one) == Keys{"map_tensor_missing 1.b"});
+  CHECK(there_and_back(open, all).size() == 4);
+  const std::string within = "size l = layers\neither\n{l}.w = m.{l}.w\n{l}.b = m.{l}.b required unless plain\nor\n{l}.v = m.{l}.v\nend";
+  CHECK(problems({within, R"({"layers": 2})"}, made({{"0.w", {1}}, {"1.v", {1}}})) == Keys{"map_tensor_missing 0.b"});
+  CHECK(there_and_back({within, R"({"layers": 2, "plain": true})"}, made({{"0.w", {1}}, {"1.v", {1}}})).size() == 2);
+}
+
 TEST_CASE("of branches that could all be made, the one that is asked for") {
   Trial trial{.map = "size l = n\nchoice layers\neither stacked when no\nw [l d] = m.{l} [d]\nor numbered\nw.{l} = m.{l}\nor third\nv.{l} "
                      "= m.{l}\nend",
