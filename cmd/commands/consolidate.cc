@@ -39,15 +39,20 @@ OutputRequest output(const Options& o, Context& context) {
   if (!o.file.assets.empty() && context.leads())
     check_publishable({.source = o.writer.source.path, .assets = o.file.assets, .output = o.writer.out, .replace = replace}, context);
   if (auto file = model_file(o.writer.out, o.file)) return *file;
-  const std::string ending = std::filesystem::path(o.writer.out).extension();
-  fail(ProblemId::usage, {.path = o.writer.out}, ending.empty() ? "no ending" : "'" + ending + "'",
-       "OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR");
+  const std::string& out = o.writer.out;
+  const std::string ending = std::filesystem::path(out).extension();
+  Problem p = make_problem(ProblemId::usage, {.path = out}, ending.empty() ? "no ending" : "'" + ending + "'",
+                           "OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR");
+  if (ending == ".gguf") p.hint = "llama.cpp's convert_hf_to_gguf.py makes one of the folder that --assets DIR writes";
+  if (out == "-" || out.starts_with("/dev/")) p.hint = "a model is written at several places at once, so it cannot go into a pipe";
+  throw Error(std::move(p));
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
   add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, .npz, or a folder with --max-shard-size or --assets");
   add_model_file(c, o.file);
   c.find("--assets")->help += ", and --model-only without --root";
+  add_fill(c, o.writer);
   add_writer_writing(c, o.writer);
 }
 

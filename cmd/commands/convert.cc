@@ -49,6 +49,7 @@ void add_flags(Command& c, Context& context, Options& o) {
   o.world_size_option = &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Number of ranks of a folder (default 1)").in("Layout");
   add_folder(c, o.folder);
   add_model_file(c, o.file);
+  add_fill(c, o.writer);
   add_writer_writing(c, o.writer);
 }
 

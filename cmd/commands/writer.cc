@@ -16,6 +16,7 @@ WriteRequest WriterFlags::request(const Context& context) const {
       .map = map.request(),
       .output = {},
       .optimizer = optimizer,
+      .fill_from = fill_from,
       .expect = expect,
       .fp8_overflow = dtypes.overflow(),
       .strict_cast = dtypes.strict,
@@ -23,8 +24,11 @@ WriteRequest WriterFlags::request(const Context& context) const {
       .dry_run = dry_run,
       .verify_after = verify_after,
       .sync = !no_sync};
+  request.select.model_only |= !fill_from.empty() && request.select.root.empty();
   request.select.dtypes = dtypes.options();
   map.check_config(!dtypes.dtype.empty());
+  if (request.read.ranks.launch && !fill_from.empty())
+    fail(ProblemId::usage, {}, "--fill-from on several ranks", "one process, or 'dcpctl consolidate' of the output with it afterwards");
   if (request.read.ranks.all_write && verify_after)
     fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
   return request;
@@ -39,6 +43,15 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
   add_map(c, f.map);
   add_expect(c, f.expect);
   add_casts(c, f.dtypes);
+}
+
+void add_fill(Command& c, WriterFlags& f) {
+  c.option("--fill-from", f.fill_from, "MODEL",
+           "Take what the model in CKPT lacks from MODEL, as it is stored there; what CKPT has must be in MODEL, too, in the same shape. "
+           "Implies "
+           "--model-only, and --map auto where MODEL has a config.json")
+      .reads()
+      .in("Expectations");
 }
 
 void add_writer_writing(Command& c, WriterFlags& f) {

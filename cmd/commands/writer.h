@@ -27,6 +27,7 @@ struct WriterFlags : KeyFlags {
   MapFlags map;
   DtypeFlags dtypes;
   ExpectRequest expect;
+  std::string fill_from;
   std::optional<maps::OptimizerForm> optimizer;
   RanksFlags ranks;
   bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
@@ -38,6 +39,7 @@ struct WriterFlags : KeyFlags {
 // CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command can place its own options
 // between them.
 void add_writer_keys(Command& command, Context& context, WriterFlags& flags, const std::string& out_help);
+void add_fill(Command& command, WriterFlags& flags);
 void add_writer_writing(Command& command, WriterFlags& flags);
 // Adds the common options, and sets the command to write the output that `output` returns; it may throw usage. `flags` must outlive the
 // command line.

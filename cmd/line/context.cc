@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "app/ask_map.h"
 #include "base/closest.h"
 #include "base/file_names.h"
 #include "base/json.h"
@@ -85,7 +86,16 @@ static std::string hint_of_neighbours(const Context& context, const std::string&
   return {};
 }
 
+// What a model lacks may be in another one, where the command takes it from there.
+static std::string hint_of_fill(const Problem& p) {
+  const std::string hint = "--fill-from MODEL takes what is missing from another model";
+  if (!p.hint.empty() || !p.names.empty() || p.remedy != Remedy::kOfId) return p.hint;
+  if (p.id == ProblemId::map_tensor_missing) return hint;
+  return p.id == ProblemId::model_differs && p.got == kNoSuchTensor ? hint + ", --map none writes what is there" : "";
+}
+
 Problem Context::worded(Problem problem) const {
+  if (command == "consolidate" || command == "convert") problem.hint = hint_of_fill(problem);
   if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
   if (problem.id == ProblemId::no_such_path && problem.hint.empty()) problem.hint = hint_of_neighbours(*this, problem.place.path);
@@ -96,6 +106,8 @@ Problem Context::worded(Problem problem) const {
   constexpr std::string_view kRestore = "restore it from the original";
   if (command != "verify" && !problem.place.tensor.empty() && problem.hint.ends_with(kRestore))
     problem.hint += "; 'dcpctl verify CKPT' says what of it is whole";
+  if (problem.id == ProblemId::not_checkpoint && problem.expected == "a folder of checkpoints" && problem.got == "a checkpoint")
+    problem.hint += "; 'dcpctl inspect " + shell_word(problem.place.path) + "' looks into this one";
   problem = cmd::worded(std::move(problem));
   constexpr std::string_view kExclude = "leave the key out with --exclude";
   if (command == "extract" && problem.hint.starts_with(kExclude))

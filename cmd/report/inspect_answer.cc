@@ -49,7 +49,7 @@ InspectAnswer mapped_answer(const InspectOptions& o, const InspectResult& found,
   if (!o.html.empty()) save_page(context, o.html, inspect_mapped_html(found));
   InspectAnswer a;
   if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
-  check_holds(*found.map, context);
+  check_holds(found.map->made, context);
   return a;
 }
 
@@ -117,6 +117,10 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   if (values && a.exit != Exit::kMachine)
     for (const KeyStats& k : values->tensors)
       if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
+  // Rows alone do not show why the exit code is not 0.
+  const bool is_rows = o.csv || o.fields.format != RowFormat::kNone || o.style.view == InspectView::kKeys || values;
+  for (const Problem& f : found.findings)
+    if (is_rows && !context.common.json && f.severity >= Severity::kDamage) context.warn(context.line_of(f));
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
     if (o.style.view == InspectView::kRanks) holdings_json(json, holdings_of(found));
@@ -129,7 +133,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
   else if (o.csv) inspect_csv(found, o.style, context);
   else if (o.fields.format != RowFormat::kNone) inspect_rows(found, o.style, o.fields, context);
-  else if (values) print_stats(*values, context);
+  else if (values) print_stats(*values, found.catalog().path, context);
   else inspect_text(found, o.style, context);
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);
   return a;

@@ -79,8 +79,8 @@ std::vector<std::string> WriteReport::unmatched() const {
   for (const std::string& glob : plan.dcp ? plan.dcp->unmatched_placements
                                  : items  ? items->unmatched_placements
                                           : std::vector<std::string>())
-    all.push_back("--placements '" + escaped(glob) + "' matches no tensor");
-  if (s.casts.requested && s.casts.tensors == 0)
+    all.push_back("--placements '" + escaped(glob) + "' matches no tensor that an earlier one leaves");
+  if (s.casts.requested && s.casts.tensors == 0 && (request.select.dtypes.dtype || s.casts.unmatched_rules.empty()))
     all.push_back(s.state.models.empty() && s.casts.kept_non_model > 0
                       ? "nothing is cast: no tensor is taken for a model's"
                       : "nothing is cast: the tensors to cast have the requested dtypes already");
@@ -106,6 +106,10 @@ void WriteReport::describe(Context& context) const {
     context.info(std::string(severity_word(result.warnings[i].severity)) + " " + to_line(worded(result.warnings[i])));
   if (result.warnings.size() > kMaxWarnings) context.info("and " + counted(result.warnings.size() - kMaxWarnings, "more warning"));
   if (result.selected.map) cmd::describe(*result.selected.map, context);
+  if (const Filled& f = result.filled; !f.model.empty())
+    context.info(f.keys.empty() ? "nothing is missing that " + escaped(f.model) + " has"
+                                : "took " + counted(f.keys.size(), "tensor") + ", " + human_bytes(f.bytes) + ", from " + escaped(f.model) +
+                                      ": " + list_of(f.keys, LeftOut::kNamed));
   if (const auto& made = result.reformed)
     context.info("optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group") +
                  (made->changed == 0 ? ", which have this form already" : ""));
@@ -131,7 +135,7 @@ LeftOut WriteReport::objects_left_out() const {
   for (const BlobId b : s.dropped_blobs) objects.add(opened.key(opened.blobs[b]));
   if (result.plan->left_out_blobs == 0) return objects;
   for (const Entry& e : s.entries)
-    if (e.is_blob()) objects.add(e.key);
+    if (e.is_blob()) objects.add(result.catalog().key(e.ref));
   return objects;
 }
 
@@ -259,6 +263,14 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   out.end_array();
   out.member("notes", context.notes);
   if (result.plan && result.selected.map) map_json(out, *result.selected.map);
+  if (const Filled& f = result.filled; result.plan && !f.model.empty())
+    out.key("filled")
+        .begin_object()
+        .member("from", f.model)
+        .member("tensors", uint64_t{f.keys.size()})
+        .member("bytes", f.bytes)
+        .member("keys", f.keys)
+        .end_object();
   if (const auto& made = result.reformed; result.plan && made)
     out.key("optimizer")
         .begin_object()
@@ -288,9 +300,12 @@ int WriteReport::done(Context& context) {
   if (context.common.json) context.print(document_);
   else if (request.dry_run) print_plan(context);
   else if (!context.common.quiet)
-    context.print("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
-                  human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
-                  rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+    context.print(fitted(context,
+                         "wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
+                             human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
+                             rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) +
+                             "\n",
+                         STDOUT_FILENO));
   return exit_;
 }
 

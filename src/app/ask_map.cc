@@ -142,6 +142,7 @@ maps::MapOptions options_for(const Asked& ask, const maps::ModelMap& map, const 
                            .from = maps::Side::kRight,
                            .are_published = ask.q.catalog.traits().tensors_only,
                            .unmapped = ask.request.unmapped,
+                           .may_be_filled = ask.q.is_filled,
                            .may_mix_dtypes = ask.q.dtype.has_value(),
                            .memory_bytes = ask.q.memory_bytes};
   for (const maps::Setting& s : ask.request.settings)
@@ -202,6 +203,10 @@ maps::Mapping through(const Asked& ask, const AskedModel& model, const Route& ro
   options.is_state = what == Of::kState;
   maps::Mapping made = maps::apply_to_selected(route.map, model.config, options, ask.q.catalog, parameters);
   if (what == Of::kModel) check_shapes(ask, model.config, made, parameters);
+  if (ask.q.is_filled) made.not_made.clear();
+  if (what == Of::kModel && ask.q.is_whole)
+    for (const std::string& name : made.not_made)
+      made.problems.push_back(make_problem(ProblemId::map_tensor_missing, {.path = route.map.name, .tensor = name}));
   std::erase_if(made.problems,
                 [&](const Problem& p) { return p.id == ProblemId::map_tensor_missing && is_of_quantized(ask.q, p.place.tensor); });
   if (ask.q.may_be_other_class)
@@ -249,7 +254,7 @@ std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const
   }
   const Route route{.map = *published, .to = {}, .from = maps::Side::kRight};
   MapAnswer answer{.map = *published, .to = {}, .made = through(ask, model, route, model.run.model, Of::kModel), .run = {}, .left_out = {}};
-  check_holds(answer, ask.world);
+  check_holds(answer.made, ask.world);
   const auto not_applied = [&]() -> std::optional<MapAnswer> {
     report_published(ask, model.config, "no map applied: ", answer.made.not_made);
     return {};
@@ -447,7 +452,10 @@ PublishedModel published_by(const Asked& ask, const AskedModel& model, const Map
   if (is_map_file(ask.request.map)) name = maps::class_of(answer->map, type);
   else if (!ask.q.may_be_other_class && (answer == nullptr || answer->made.kept.empty()))
     name = maps::class_of(type, Limits());  // what is kept is of another class
-  return {.model_type = type, .architecture = std::move(name), .is_text_part = model.is_text_part};
+  PublishedModel published{.model_type = type, .architecture = std::move(name), .is_text_part = model.is_text_part};
+  for (const maps::Setting& s : ask.request.settings)
+    if (model.config.has(s.name) || s.name == "tie_word_embeddings") published.settings.push_back(s);
+  return published;
 }
 
 }  // namespace
@@ -559,7 +567,7 @@ std::string expected_names(const std::string& model_type) {
   Problem p = make_problem(ProblemId::model_differs, {.path = config.path(), .tensor = why.place.tensor});
   p.quote = why.quote;
   if (why.id == ProblemId::map_tensor_missing) {
-    p.got = "no tensor of this name";
+    p.got = kNoSuchTensor;
     p.expected = "what " + why.place.path + " needs";
   } else if (why.id == ProblemId::map_auto_none || why.id == ProblemId::map_auto_several) {
     p.got = first_keys(s);
@@ -567,6 +575,7 @@ std::string expected_names(const std::string& model_type) {
   } else {
     p.got = why.got.empty() ? why.what : why.got;
     p.expected = why.expected;
+    if (why.id == ProblemId::map_size_differs) p.hint = why.hint;
   }
   if (s.root.empty() && s.stripped_root.empty() && s.dropped_non_model.keys == 0 && is_more_than_model(s)) p.remedy = Remedy::kModelOnly;
   throw Error(std::move(p));
@@ -595,6 +604,7 @@ AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion q) {
   // Of a model of images, the names of the text model's part say nothing of the rest.
   request.unmapped = loads.empty() ? maps::Unmapped::kError : maps::Unmapped::kKeep;
   q.may_be_other_class = !is.empty() && !loads.empty() && is != loads;
+  q.is_whole = !loads.empty() && !q.may_be_other_class;
 
   AskedMap asked;
   const auto wrong_of = [&](MapQuestion& question) {
@@ -605,7 +615,7 @@ AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion q) {
     if (!wrong && !question.corrections.empty())
       world.events.info(config.path() + ": the embedding has " + question.corrections[0].value +
                         " rows, more than vocab_size says; from_pretrained loads it if that is changed");
-    if (!wrong && asked.answer) wrong = difference([&] { check_holds(*asked.answer, world); });
+    if (!wrong && asked.answer) wrong = difference([&] { check_holds(asked.answer->made, world); });
     return wrong;
   };
   std::optional<Problem> wrong = wrong_of(q);

@@ -184,6 +184,10 @@ void check_expected(const ExpectRequest& request, const Written& result, World& 
   found.reference = request.reference;
   compare(request, result, world.store, found);
   tell_additional(found, world);
+  refuse_differences(found, make_problem(ProblemId::expect_differs, {.path = found.reference}), world);
+}
+
+void refuse_differences(const Expectation& found, Problem p, World& world) {
   if (found.differences.empty()) return;
   const Counts counts = counts_of(found.differences);
   Counts shown{};
@@ -193,10 +197,10 @@ void check_expected(const ExpectRequest& request, const Written& result, World& 
     else if (n == kShown + 1)
       world.events.warn("and " + grouped(counts[static_cast<size_t>(d.kind)] - kShown) + " more " + std::string(word_of(d.kind)));
   }
-  std::string got;
+  p.got.clear();
   for (size_t k = 0; k < kDifferenceKinds; ++k)
-    if (counts[k] > 0) got += (got.empty() ? "" : ", ") + grouped(counts[k]) + " " + std::string(word_of(static_cast<Difference::Kind>(k)));
-  Problem p = make_problem(ProblemId::expect_differs, {.path = request.reference}, std::move(got));
+    if (counts[k] > 0)
+      p.got += (p.got.empty() ? "" : ", ") + grouped(counts[k]) + " " + std::string(word_of(static_cast<Difference::Kind>(k)));
   const auto is_object = [](const Difference& d) { return d.expected == kObject; };
   if (const auto objects = static_cast<uint64_t>(std::ranges::count_if(found.differences, is_object)); objects > 0)
     p.names = {counted(objects, "object")};

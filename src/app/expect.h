@@ -32,6 +32,9 @@ std::vector<Signature> read_reference(Store& store, const std::string& path, boo
 // Warns of each difference, at most kShown per kind, and tells what is additional. Throws expect_differs if there are any; always fills `found`.
 void check_expected(const ExpectRequest& request, const Written& result, World& world, Expectation& found);
 
+// The same of differences that are found already: throws the problem, with their numbers, if there are any.
+void refuse_differences(const Expectation& found, Problem problem, World& world);
+
 // "missing", "unexpected", "other shape", "other dtype".
 std::string_view word_of(Difference::Kind kind);
 inline constexpr size_t kDifferenceKinds = 4;

@@ -72,6 +72,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   add(find_idle_parameters(files, catalog, request.source.limits()));
   result.subclasses = subclasses(files, request.source.limits());
   part_errors(result.findings);
+  drop_left_out(result.findings, catalog, request.select);
   result.unsafe = fold_unsafe(result.findings);
   SelectOptions select = request.select;
   if (const auto dtype = select.dtypes.dtype)

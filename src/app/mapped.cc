@@ -38,8 +38,8 @@ std::vector<BlobId> MapAnswer::objects() const {
   return {ids.begin(), ids.end()};
 }
 
-void check_holds(const MapAnswer& answer, World& world) {
-  const std::vector<Problem>& all = answer.made.problems;
+void check_holds(const maps::Mapping& made, World& world) {
+  const std::vector<Problem>& all = made.problems;
   if (all.empty()) return;
   constexpr size_t kMax = 8;
   for (size_t i = 1; i < all.size() && i < kMax; ++i) world.events.warn(world.events.line_of(all[i]));

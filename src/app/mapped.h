@@ -25,8 +25,8 @@ struct MapAnswer {
   std::vector<BlobId> objects() const;
 };
 
-// Throws the first problem of the answer; warns of the others.
-void check_holds(const MapAnswer& answer, World& world);
+// Throws the first of the problems; warns of the others.
+void check_holds(const maps::Mapping& made, World& world);
 // Throws the difference of the first that are not equal, and what reading throws.
 void compare_ties(const std::vector<maps::Tie>& ties, const Source& source, unsigned workers, World& world);
 

@@ -57,8 +57,8 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
     if (!options.whole_shapes.empty()) opened = read_checkpoint(store, path, options);
   }
   if (request.shards_on_dim && !has_parts)
-    world.events.info(world.events.name_of("shards_on_dim") +
-                      " has nothing to join: the checkpoint is no folder of torch.save files of ranks");
+    world.events.info(world.events.name_of("shards_on_dim") + " has nothing to join in " + escaped(path) +
+                      ": it is no folder of torch.save files of ranks");
   if (auto finding = catalog.single_file ? std::nullopt : unfinished_by_name(catalog.folder))
     opened.findings.push_back(std::move(*finding));
   if (request.prefer_rank && !catalog.traits().of_ranks)
@@ -78,6 +78,14 @@ void check_text(const Catalog& catalog, const Selection& selection, const Entry&
                            "a key that is not UTF-8");
   p.remedy = Remedy::kOtherName;
   throw Error(std::move(p));
+}
+
+// All of them at once.
+void refuse_not_strided(const Catalog& catalog, const Selection& selection) {
+  std::vector<std::string> keys;
+  for (const Entry& e : selection.entries)
+    if (!e.is_blob() && !catalog.tensors[e.tensor()].strided) keys.emplace_back(catalog.key(e.ref));
+  if (keys.size() > 1) fail(ProblemId::layout_not_strided, {.path = catalog.path}, list_of(keys, 20));
 }
 
 SelectOptions with_kept(SelectOptions options, const maps::KeepsFloat32& keeps) {
@@ -126,7 +134,7 @@ Opened open(ReadRequest request, uint64_t memory_cap, World& world, const Shapes
 // --- selected
 
 Selected select(const Opened& opened, const SelectOptions& options, const MapUse& use, World& world) {
-  const auto& [request, assets, has_run] = use;
+  const auto& [request, assets, has_run, is_filled] = use;
   const Catalog& catalog = opened.catalog();
   const std::optional<DType> dtype = options.dtypes.dtype;
   const bool may_fit = !request.is_given() && !request.is_declined && has_config(assets, world.store) && options.add_root.empty();
@@ -138,7 +146,8 @@ Selected select(const Opened& opened, const SelectOptions& options, const MapUse
                                .assets = assets,
                                .dtype = dtype,
                                .has_run = has_run && !options.model_only && options.root.empty(),
-                               .memory_bytes = memory_left(opened.memory_cap)};
+                               .memory_bytes = memory_left(opened.memory_cap),
+                               .is_filled = is_filled};
     AskedMap asked;
     try {
       asked = may_fit ? ask_fitting_map(request, world, question) : ask_map(request, world, question);
@@ -150,7 +159,7 @@ Selected select(const Opened& opened, const SelectOptions& options, const MapUse
     out.keeps = std::move(asked.keeps);
     // Under another root the names are again those of the whole.
     if (!asked.published.is_text_part || options.add_root.empty()) out.published = std::move(asked.published);
-    if (out.map) check_holds(*out.map, world);
+    if (out.map) check_holds(out.map->made, world);
   } else if (dtype) {
     out.keeps = kept_by_family(request.config, {assets, catalog.folder}, *dtype, world.store);
   }
@@ -162,6 +171,7 @@ void check_kept(const OpenedCatalog& opened, const Selection& selection) {
   const Catalog& catalog = opened.catalog;
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
+  kept.insert(selection.lacking.begin(), selection.lacking.end());
   check_opened(opened, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
 }
 
@@ -176,6 +186,7 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
   const Catalog& catalog = opened.catalog;
   Parts parts;
   check_kept(opened, selection);
+  if (!form.any_tensor) refuse_not_strided(catalog, selection);
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       if (!form.blobs) continue;
@@ -190,6 +201,22 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
     parts.tensors.push_back(e.tensor());
   }
   return parts;
+}
+
+std::vector<std::string> keys_of(const Problem& p) {
+  return !p.keys.empty() || p.place.tensor.empty() ? p.keys : std::vector{p.place.tensor};
+}
+
+uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const SelectOptions& select) {
+  if (select.rules.empty() && !select.model_only && select.root.empty() && !select.tensors_only) return 0;
+  const Selection selection = select_keys(catalog, select);
+  std::set<std::string_view> kept;
+  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
+  kept.insert(selection.lacking.begin(), selection.lacking.end());
+  return std::erase_if(findings, [&](const Problem& p) {
+    const std::vector<std::string> keys = keys_of(p);
+    return !keys.empty() && std::ranges::none_of(keys, [&](const std::string& key) { return kept.contains(key); });
+  });
 }
 
 // --- resolved
@@ -224,7 +251,7 @@ std::vector<Problem> compare_copies(const Opened& opened, const Resolved& resolv
 // --- ready
 
 Ready make(Opened opened, Selected& selected, Resolved resolved, const SelectOptions& options) {
-  Ready ready{.opened = std::move(opened), .resolved = std::move(resolved), .derived = {}};
+  Ready ready{.opened = std::move(opened), .resolved = std::move(resolved), .derived = {}, .filled = {}};
   if (!selected.map) return ready;
   Derived derived = derive(ready.source(), selected.map->made.targets);
   if (selected.map->run) add_objects(ready.source(), *selected.map->run, derived);
@@ -235,7 +262,7 @@ Ready make(Opened opened, Selected& selected, Resolved resolved, const SelectOpt
 }
 
 Ready make_part(Opened opened, Selected& selected, Resolved resolved, const TensorSlice& part) {
-  Ready ready{.opened = std::move(opened), .resolved = std::move(resolved), .derived = {}};
+  Ready ready{.opened = std::move(opened), .resolved = std::move(resolved), .derived = {}, .filled = {}};
   const CastSummary casts = selected.selection.casts;
   const IndexMap map = map_of(ready.catalog(), part.tensor, part.axes);
   DerivedPart made = derive_part(ready.source(), part.tensor, map, selected.selection.entries.front().dtype);

@@ -57,8 +57,9 @@ struct Selected {
 
 struct MapUse {
   MapRequest request{};
-  std::string assets{};  // a folder that may hold the config.json of the map's model, or ""
-  bool has_run = false;  // what a run keeps beside its model is wanted too
+  std::string assets{};    // a folder that may hold the config.json of the map's model, or ""
+  bool has_run = false;    // what a run keeps beside its model is wanted too
+  bool is_filled = false;  // what the model lacks comes from another one
 };
 Selected select(const Opened& opened, const SelectOptions& options, const MapUse& use, World& world);
 
@@ -80,6 +81,11 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
 void check_whole(const Catalog& catalog, const Selection& selection);
 // Throws damage found while opening, except to keys that are in the catalog but not selected.
 void check_kept(const OpenedCatalog& opened, const Selection& selection);
+
+// The keys that a finding is about; none: it is about a file, or all of them.
+std::vector<std::string> keys_of(const Problem& finding);
+// Drops findings that are only about keys which are left out; returns how many.
+uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const SelectOptions& select);
 
 // --- resolved
 
@@ -108,9 +114,11 @@ struct Ready {
   Opened opened;
   Resolved resolved;                       // of the source
   std::unique_ptr<const Derived> derived;  // of a map, or a part
+  std::unique_ptr<const Derived> filled;   // the same with tensors of another checkpoint
 
-  const Catalog& catalog() const { return derived ? derived->catalog : opened.catalog(); }
-  Source source() const { return {catalog(), derived ? derived->resolved : resolved, *opened.files}; }
+  const Derived* result() const { return filled ? filled.get() : derived.get(); }
+  const Catalog& catalog() const { return result() != nullptr ? result()->catalog : opened.catalog(); }
+  Source source() const { return {catalog(), result() != nullptr ? result()->resolved : resolved, *opened.files}; }
 };
 // `selected.selection` becomes that of the result, which it views.
 Ready make(Opened opened, Selected& selected, Resolved resolved, const SelectOptions& options);

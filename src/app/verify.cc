@@ -86,23 +86,6 @@ void sort_findings(std::vector<Problem>& findings) {
   findings.erase(std::unique(findings.begin(), findings.end(), same), findings.end());
 }
 
-// The keys that a finding is about; none: it is about a file, or all of them.
-std::vector<std::string> keys_of(const Problem& p) {
-  return !p.keys.empty() || p.place.tensor.empty() ? p.keys : std::vector{p.place.tensor};
-}
-
-// Drops findings that are only about keys which are left out; returns how many.
-uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const SelectOptions& select) {
-  if (select.rules.empty() && !select.model_only && select.root.empty() && !select.tensors_only) return 0;
-  const Selection selection = select_keys(catalog, select);
-  std::set<std::string_view> kept;
-  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
-  return std::erase_if(findings, [&](const Problem& p) {
-    const std::vector<std::string> keys = keys_of(p);
-    return !keys.empty() && std::ranges::none_of(keys, [&](const std::string& key) { return kept.contains(key); });
-  });
-}
-
 // Nothing where some damage is in neither a key nor the length of a file.
 std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog& catalog) {
   std::set<std::string, std::less<>> names;

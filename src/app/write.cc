@@ -266,7 +266,10 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   options.no_extra_states = !form.blobs;
   options.dtypes.any_tensor = form.any_tensor;
   Selected& selected = result.selected;
-  selected = select(opened, options, {.request = request.map, .assets = output.assets, .has_run = form.blobs}, world);
+  const bool is_filled = !request.fill_from.empty();
+  // The other model says what the names are to be, as assets do.
+  const std::string& configured = output.assets.empty() ? request.fill_from : output.assets;
+  selected = select(opened, options, {.request = request.map, .assets = configured, .has_run = form.blobs, .is_filled = is_filled}, world);
   name_by_paths(opened.catalog(), selected.selection);
   Parts parts = check_selected(*opened.found, selected.selection, form);
   if (selected.map) parts = {.tensors = selected.map->sources(), .blobs = selected.map->objects()};
@@ -280,6 +283,8 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   compare_copies(opened, resolved, Faults::kThrow, world);
   result.source = part ? make_part(std::move(opened), selected, std::move(resolved), *part)
                        : make(std::move(opened), selected, std::move(resolved), request.select);
+  result.filled =
+      fill({.model = request.fill_from, .map = request.map, .assets = configured, .output = output.path}, *result.source, selected, world);
   if (request.optimizer) result.reformed = reform(*result.source, *request.optimizer, selected.selection);
 
   const Source source = result.source->source();

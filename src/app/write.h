@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/expect.h"
+#include "app/fill.h"
 #include "app/output.h"
 #include "app/stages.h"
 #include "files/output_free.h"
@@ -21,6 +22,7 @@ struct WriteRequest {
   std::optional<Subscript> slice = {};  // of the single selected tensor; without a map
   OutputRequest output;
   std::optional<maps::OptimizerForm> optimizer = {};  // of its state, in a folder; nullopt: that of the source
+  std::string fill_from = {};                         // a model that has what the result lacks; "": none. In one process.
   ExpectRequest expect;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   bool strict_cast = false;  // a value that is too large for its new dtype is an error
@@ -35,7 +37,8 @@ struct WriteResult {
   std::optional<Ready> source;
   Selected selected;
   std::optional<maps::Reformed> reformed;  // what the optimizers became
-  std::string checkpoint;                  // the path that was read: a step of a run
+  Filled filled;
+  std::string checkpoint;  // the path that was read: a step of a run
   std::optional<Plan> plan;
   std::vector<Problem> warnings;  // about the source, if they concern the output
   Expectation expectation;

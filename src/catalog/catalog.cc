@@ -42,6 +42,12 @@ std::optional<StringId> Strings::find(std::string_view text) const {
   return it == ids_.end() ? std::nullopt : std::optional(it->second);
 }
 
+std::string Catalog::file_path(uint32_t file) const {
+  const StringId its = files[file].folder;
+  if (its == kNone) return single_file ? path : folder + "/" + std::string(file_name(file));
+  return (strings[its].empty() ? "" : std::string(strings[its]) + "/") + std::string(file_name(file));
+}
+
 uint64_t Catalog::memory_bytes() const {
   return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
          tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(KeyRef) +

@@ -149,7 +149,8 @@ struct ItemRecord {
 };
 
 struct DataFile {
-  StringId name = 0;                     // relative to the checkpoint's folder
+  StringId name = 0;                     // relative to its folder
+  StringId folder = kNone;               // kNone: the catalog's; of a derived catalog: another checkpoint's, "" if `name` is a path
   std::optional<uint64_t> bytes;         // nullopt: the file is missing, cannot be read, or was not examined (look_at_files)
   std::shared_ptr<const Problem> fault;  // why an existing file cannot be read: then `bytes` is nullopt
   bool raw = false;                      // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
@@ -194,6 +195,7 @@ struct Catalog {
   std::shared_ptr<const TorchFiles> torch;  // of torch.save files: all facts about their items (torch_files.h)
   std::vector<Duplicate> duplicates;        // rank-local checkpoints only
   std::vector<StringId> saved_keys;         // of a derived catalog, by item: the key under which its tensor was saved
+  std::vector<StringId> lacking;            // keys that an index names and no file holds; none is a tensor here
   std::vector<ItemId> named_twice;          // items for which storage_data has two entries, sorted; the first entry is in items
 
   const KindTraits& traits() const { return traits_of(kind); }
@@ -221,7 +223,7 @@ struct Catalog {
   const Tensor& tensor_of_chunk(ItemId item) const;
   std::string_view key_of_item(ItemId item) const;  // as it was saved
   std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
-  std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }
+  std::string file_path(uint32_t file) const;
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }
   uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
   uint64_t memory_bytes() const;  // held by this structure

@@ -19,8 +19,9 @@ std::optional<uint32_t> rank_of_file(std::string_view name) {
 }
 
 std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links) {
-  if (catalog.single_file) return store.open_read(catalog.path);
-  return store.open_beneath(catalog.folder, catalog.file_name(file), links);
+  const StringId its = catalog.files[file].folder;
+  if (its == kNone ? catalog.single_file : catalog.strings[its].empty()) return store.open_read(catalog.file_path(file));
+  return store.open_beneath(its == kNone ? catalog.folder : std::string(catalog.strings[its]), catalog.file_name(file), links);
 }
 
 std::shared_ptr<const OpenFile> DataFiles::open(uint32_t file) {

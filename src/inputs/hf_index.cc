@@ -97,6 +97,7 @@ IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> fi
     findings.push_back(make_finding(ProblemId::file_missing, Severity::kDamage, {.path = folder + std::string(name)},
                                     counted(tensors.size(), "tensor") + " of the index"));
     findings.back().hint = hint;
+    findings.back().keys.assign(tensors.begin(), tensors.end());
   }
   verdict.incomplete = !lost.empty() || absent.count() > 0;
   absent.report(ProblemId::hf_index_no_tensor, Severity::kDamage, place, findings);
@@ -107,6 +108,11 @@ IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> fi
   if (copies.count() > 0) findings.back().what = "a second copy of the tensor, in a file that the index names for others, is ignored";
   unnamed.report(ProblemId::hf_index_not_named, Severity::kWarning, place, findings);
   return verdict;
+}
+
+void note_lacking(const HfIndex& index, Catalog& catalog) {
+  for (const auto& [tensor, name] : index.weight_map)
+    if (!catalog.has_key(tensor)) catalog.lacking.push_back(catalog.strings.intern(tensor));
 }
 
 void compare_total(const HfIndex& index, const Catalog& catalog, const Place& place, std::vector<Problem>& findings) {
@@ -163,6 +169,7 @@ OpenedCatalog open_torch_shards(Found& found) {
     return verdict.dropped;
   };
   OpenedCatalog opened = open_rank_files(store, path, files, {CheckpointKind::kTorchShards, left_out}, options);
+  note_lacking(index, opened.catalog);
   if (!verdict.incomplete) compare_total(index, opened.catalog, place, findings);
   find_ignored(found, path, name, named, findings);
   opened.findings.insert(opened.findings.begin(), findings.begin(), findings.end());

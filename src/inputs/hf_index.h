@@ -66,6 +66,8 @@ struct IndexVerdict {
 IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> held, const Place& place, std::vector<Problem>& findings,
                            const std::function<std::string(const LostTensors&)>& hint_for = nullptr);
 
+// Fills Catalog::lacking.
+void note_lacking(const HfIndex& index, Catalog& catalog);
 // Compares the total size of all tensors with the index.
 void compare_total(const HfIndex& index, const Catalog& catalog, const Place& place, std::vector<Problem>& findings);
 

@@ -207,8 +207,9 @@ class StepFinder {
       if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
       if (is_model_beside && (is_accelerates(e.name) || e.name.starts_with("optimizer_"))) continue;
       const std::optional<uint64_t> number = number_of(e.name);
-      if (!number) continue;
-      Step step{.number = *number, .path = folder + "/" + e.name, .unfinished = is_unfinished_name(e.name)};
+      const bool is_unfinished = is_unfinished_name(e.name);
+      if (!number && (!is_unfinished || regex_)) continue;
+      Step step{.number = number.value_or(0), .path = folder + "/" + e.name, .unfinished = is_unfinished};
       if (is_step(step)) steps.push_back(std::move(step));
     }
     return steps;
@@ -369,7 +370,7 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
   if (pattern.empty() && !run.steps.empty()) {
     take_one_kind(run);
     for (const DirEntry& e : store.list(run.folder))  // last.ckpt
-      if (e.kind == FileKind::kDirectory && !e.link && !last_integer(e.name) && !is_working_name(e.name) &&
+      if (e.kind == FileKind::kDirectory && !e.link && !last_integer(e.name) && !is_working_name(e.name) && !is_unfinished_name(e.name) &&
           is_checkpoint_folder(store, run.folder + "/" + e.name))
         run.beside.push_back(e.name);
   }
@@ -389,7 +390,7 @@ std::optional<Problem> why_broken(Store& store, const std::string& path, const O
 
 std::optional<Problem> unfinished_by_name(const std::string& folder) {
   const std::string name = split_path(folder).name;
-  if (!is_unfinished_name(name) || !last_integer(name)) return std::nullopt;
+  if (!is_unfinished_name(name)) return std::nullopt;
   return unfinished(folder, "the folder has the name of a save that did not finish");
 }
 

@@ -15,7 +15,7 @@
 namespace dcp {
 
 struct Step {
-  uint64_t number = 0;
+  uint64_t number = 0;  // of an unfinished one whose name has none: 0
   std::string path;
   std::vector<std::string> parts = {};           // its checkpoints, if it is not one itself (parts_of)
   std::optional<Problem> broken = std::nullopt;  // why it cannot be used; nullopt: it opens and every item lies inside its file

@@ -55,6 +55,7 @@ class IndexedFolder {
     read_files(without);
     compare(entries);
     OpenedCatalog opened = catalog_of(files_, path_, path_, CheckpointKind::kHf);
+    note_lacking(index_, opened.catalog);
     if (!incomplete_) compare_total(index_, opened.catalog, index_place_, findings_);
     for (const DirEntry& e : entries)
       if (e.name.ends_with(kSafetensorsEnding) && e.kind == FileKind::kRegular && !named_.contains(e.name))

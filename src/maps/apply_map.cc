@@ -272,7 +272,7 @@ class Application {
     out_.from = from_;
     out_.notes = map_.notes;
     refuse_quantized(keys_);
-    chosen_ = choose({map_, from_, config_, options_.settings, keys_, options_.is_state}, sizes_, limits_);
+    chosen_ = choose({map_, from_, config_, options_.settings, keys_, options_.is_state, options_.may_be_filled}, sizes_, limits_);
     out_.problems = std::move(chosen_.problems);
     learn();
     check_memory();

@@ -37,6 +37,7 @@ struct MapOptions {
   bool are_published = false;  // if both sides have the names, published files are the right side
   Unmapped unmapped = Unmapped::kError;
   bool is_state = false;               // an optimizer's: it may lack parameters, and `optimizer_state` is true in conditions
+  bool may_be_filled = false;          // what the names lack as a whole comes from elsewhere
   bool lists_sizes = false;            // sizes that differ are problems of the result
   bool may_mix_dtypes = false;         // within one target, which then gets the wider dtype: it will be cast anyway
   uint64_t memory_bytes = UINT64_MAX;  // for the plan of all targets

@@ -200,6 +200,7 @@ class Choice {
         settings_(q.settings),
         keys_(q.keys),
         may_lack_(q.may_lack),
+        may_be_filled_(q.may_be_filled),
         sizes_(sizes),
         limits_(limits) {
     for (const Line& line : map_.lines) is_active_.push_back(holds(line.conditions, config_));
@@ -281,7 +282,7 @@ class Choice {
       if (n.is_block) {
         const Block& block = map_.blocks[n.at];
         if (!extend(block.indexes, bound, block.spot, [&](const Bound& next) { all.add(pick(block, next)); }) && !may_be_empty(block) &&
-            !may_lack_)
+            !may_lack_ && !may_be_filled_)
           miss_first(block.branches[0], all);
         continue;
       }
@@ -309,7 +310,8 @@ class Choice {
   }
   // What is the same as another may be left out on either side.
   bool is_lenient(const Line& line) const {
-    return may_lack_ || std::ranges::any_of(line.sides, [](const auto& side) { return !side.empty() && !side[0].same_as.empty(); });
+    return may_lack_ || may_be_filled_ ||
+           std::ranges::any_of(line.sides, [](const auto& side) { return !side.empty() && !side[0].same_as.empty(); });
   }
 
   // Of branches that are whole, the one asked for, else the one with the most tensors, else the first whose conditions hold.
@@ -402,7 +404,7 @@ class Choice {
   const Config& config_;
   const std::vector<Setting>& settings_;
   const std::vector<std::string_view>& keys_;
-  const bool may_lack_;
+  const bool may_lack_, may_be_filled_;
   Sizes& sizes_;
   const Limits& limits_;
   std::vector<bool> is_active_;  // by line

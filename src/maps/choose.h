@@ -33,7 +33,8 @@ struct ChooseQuery {
   const Config& config;
   const std::vector<Setting>& settings;
   const std::vector<std::string_view>& keys;
-  bool may_lack = false;  // a match with no tensor present is not a match
+  bool may_lack = false;       // a match with no tensor present is not a match
+  bool may_be_filled = false;  // nor is it a problem that a line's tensors are all missing
 };
 // Adds to `sizes` what names tell. Throws map_size_unknown, map_index_gap, map_too_many.
 Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits);

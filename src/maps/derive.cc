@@ -423,4 +423,122 @@ Derived with_objects(const SourceFacts& source, std::span<const NewObject> objec
   return derived;
 }
 
+namespace {
+
+// Items of chunks come before those of objects, whose numbers change.
+class Joiner {
+ public:
+  Joiner(const SourceFacts& source, const SourceFacts& other)
+      : from_(other.catalog),
+        resolved_(other.resolved),
+        first_file_(narrow<uint32_t>(source.catalog.files.size())),
+        out_{source.catalog, source.resolved} {
+    Catalog& c = out_.catalog;
+    if (c.transforms.empty()) c.transforms.emplace_back();
+    first_transform_ = narrow<uint32_t>(c.transforms.size());
+    c.transforms.insert(c.transforms.end(), from_.transforms.begin(), from_.transforms.end());
+    if (out_.resolved.strides.empty()) out_.resolved.strides.push_back(0);
+    for (uint32_t f = 0; f < from_.files.size(); ++f) {
+      DataFile file = from_.files[f];
+      file.name = c.strings.intern(from_.single_file ? std::string_view(from_.path) : from_.file_name(f));
+      file.folder = c.strings.intern(from_.single_file ? std::string_view() : std::string_view(from_.folder));
+      c.files.push_back(std::move(file));
+    }
+  }
+
+  Derived run(std::span<const TensorId> tensors) {
+    for (const TensorId id : tensors) add(from_.tensors[id]);
+    insert();
+    return std::move(out_);
+  }
+
+ private:
+  void add(const Tensor& t) {
+    Catalog& c = out_.catalog;
+    Tensor its = t;
+    its.key = c.strings.intern(from_.key(t));
+    its.dtype_name = c.strings.intern(from_.strings[t.dtype_name]);
+    its.path = {};
+    its.dims_at = c.numbers.size();
+    its.boxes_at = its.dims_at + t.rank;
+    its.first_chunk = c.chunk_total + narrow<uint32_t>(items_.size());
+    c.numbers.insert(c.numbers.end(), from_.dims(t).begin(), from_.dims(t).end());
+    const int64_t* const boxes = from_.numbers.data() + t.boxes_at;
+    c.numbers.insert(c.numbers.end(), boxes, boxes + uint64_t{t.chunk_count} * 2 * t.rank);
+    c.order.push_back(KeyRef::tensor_at(c.tensors.size()));
+    c.tensors.push_back(its);
+    for (uint32_t n = 0; n < t.chunk_count; ++n) add(from_.item_of(t, n), its);
+    if (!out_.resolved.views.any()) return;
+    out_.resolved.views.padded.push_back(false);
+    out_.resolved.views.sharded.push_back(t.chunk_count != 1);
+  }
+
+  Item here(Item item) const {
+    if (item.file != kNone) item.file += first_file_;
+    if (item.transforms != 0 && item.transforms != Item::kDeflated) item.transforms += first_transform_;
+    return item;
+  }
+
+  void add(ItemId item, const Tensor& its) {
+    const ItemId here_at = out_.catalog.chunk_total + narrow<uint32_t>(items_.size());
+    if (const auto deflated = resolved_.deflated.find(item); deflated != resolved_.deflated.end())
+      out_.resolved.deflated.emplace(here_at, here(deflated->second));
+    ItemInfo info = resolved_.items[item];
+    if (info.strides_at != 0) {
+      const auto at = resolved_.strides.begin() + static_cast<ptrdiff_t>(info.strides_at);
+      info.strides_at = out_.resolved.strides.size();
+      out_.resolved.strides.insert(out_.resolved.strides.end(), at, at + 1 + its.rank);
+    }
+    items_.push_back(here(from_.items[item]));
+    infos_.push_back(info);
+    keys_.push_back(its.key);
+    records_.push_back(here_at);
+  }
+
+  template <class T>
+  void insert(std::vector<T>& all, const std::vector<T>& more) const {
+    all.insert(all.begin() + out_.catalog.chunk_total, more.begin(), more.end());
+  }
+
+  void insert() {
+    Catalog& c = out_.catalog;
+    Resolved& r = out_.resolved;
+    const auto more = narrow<uint32_t>(items_.size());
+    const auto moved = [&](ItemId item) { return item < c.chunk_total ? item : item + more; };
+    for (Duplicate& d : c.duplicates) d.item = moved(d.item);
+    for (ItemId& item : c.named_twice) item = moved(item);
+    std::map<ItemId, ResolvedBlob> blobs;
+    for (auto& [item, blob] : r.blobs) blobs.emplace(moved(item), std::move(blob));
+    r.blobs = std::move(blobs);
+    std::map<ItemId, ItemId> shared;
+    for (const auto& [item, first] : r.shared) shared.emplace(moved(item), moved(first));
+    r.shared = std::move(shared);
+    for (ItemId& record : r.views.record) record = moved(record);
+    insert(c.items, items_);
+    insert(r.items, infos_);
+    if (!c.saved_keys.empty()) insert(c.saved_keys, keys_);
+    if (r.views.any()) {
+      insert(r.views.of, std::vector<View>(more));
+      insert(r.views.record, records_);
+    }
+    c.chunk_total += more;
+  }
+
+  const Catalog& from_;
+  const Resolved& resolved_;
+  const uint32_t first_file_;
+  uint32_t first_transform_ = 0;
+  Derived out_;
+  std::vector<Item> items_;
+  std::vector<ItemInfo> infos_;
+  std::vector<StringId> keys_;
+  std::vector<uint32_t> records_;
+};
+
+}  // namespace
+
+Derived with_tensors(const SourceFacts& source, const SourceFacts& other, std::span<const TensorId> tensors) {
+  return Joiner(source, other).run(tensors);
+}
+
 }  // namespace dcp

@@ -40,4 +40,7 @@ struct NewObject {
 // Their BlobIds follow those of the source. Where they go in an output, a selection says.
 Derived with_objects(const SourceFacts& source, std::span<const NewObject> objects);
 
+// The source with tensors of another checkpoint too, under their keys there. These must be resolved. The names of both are in the result.
+Derived with_tensors(const SourceFacts& source, const SourceFacts& other, std::span<const TensorId> tensors);
+
 }  // namespace dcp

@@ -43,6 +43,7 @@ void check(const Catalog& c) {
   for (const McoreShape& m : c.mcore_shapes) need(m.tensor < c.tensors.size() && lies_in(m.dims_at, m.rank, c.numbers.size()));
   for (const Duplicate& d : c.duplicates) need(d.item < c.items.size() && is_text(d.key) && is_item(d.other));
   need((c.saved_keys.empty() || c.saved_keys.size() == c.items.size()) && std::ranges::all_of(c.saved_keys, is_text));
+  need(std::ranges::all_of(c.lacking, is_text));
   for (const ItemId i : c.named_twice) need(i < c.items.size());
 }
 
@@ -65,7 +66,7 @@ void check(const Resolved& r, const Catalog& c) {
 DCP_MEMBERS(ExtraAttribute, name, type, not_plain, is_dict, entries, value);
 DCP_MEMBERS(Provenance, written_by, by_dcpctl, loads_in, why, format_version, packages, extra_attributes, attributes, unknown_globals);
 DCP_MEMBERS(Catalog, kind, path, folder, single_file, strings, numbers, path_elements, tensors, blobs, order, items, chunk_total, files,
-            transforms, has_planner_data, provenance, mcore_shapes, torch, duplicates, saved_keys, named_twice);
+            transforms, has_planner_data, provenance, mcore_shapes, torch, duplicates, saved_keys, lacking, named_twice);
 DCP_MEMBERS(OpenedCatalog, catalog, findings, unloadable);
 DCP_MEMBERS(Item, offset, length, file, transforms);
 DCP_MEMBERS(BlobItem::Storage, key, payload, bytes, packed, crc, has_crc);
@@ -73,11 +74,11 @@ DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian)
 DCP_MEMBERS(ResolvedBlob, item, decoded);
 DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, views, findings, records, records_checked, records_without_crc);
 
-// Each rank determines sizes and faults for itself (FileVisibility).
+// Each rank determines sizes and faults for itself (FileVisibility). What is opened has one folder.
 template <class Wire, class File>
   requires std::same_as<std::remove_const_t<File>, DataFile>
 void transfer(Wire& wire, File& file) {
-  auto& [name, bytes, fault, raw] = file;
+  auto& [name, folder, bytes, fault, raw] = file;
   wire(name);
   wire(raw);
 }

@@ -197,6 +197,8 @@ void keep_by_rules(const Catalog& catalog, const SelectOptions& options, Selecti
       s.entries.push_back(e);
     }
   }
+  for (const StringId key : catalog.lacking)
+    if (kept_by(rules, std::string(catalog.strings[key]), used)) s.lacking.push_back(catalog.strings[key]);
   bool one_excludes = false;
   for (size_t r = 0; r < used.size(); ++r) one_excludes = one_excludes || (used[r] && rules[r].kind == Kind::kExclude);
   for (size_t r = 0; r < used.size(); ++r) {
@@ -386,13 +388,14 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   if (options.tensors_only) leave_out_objects(s);
   if (options.tensors_only || options.no_extra_states)
     s.dropped_states = std::erase_if(s.entries, [&](const Entry& e) { return is_extra_state(catalog, e); });
-  if (s.entries.empty() && !catalog.order.empty())
-    lack(options,
-         make_problem(ProblemId::nothing_selected, {.path = catalog.path},
-                      s.dropped_non_model.keys == 0 ? ""
-                      : options.root.empty()        ? "nothing that is model"
-                                                    : "nothing under '" + options.root + "' that is model"),
-         s);
+  if (s.entries.empty() && !catalog.order.empty()) {
+    Problem p = make_problem(ProblemId::nothing_selected, {.path = catalog.path},
+                             s.dropped_non_model.keys == 0 ? ""
+                             : options.root.empty()        ? "nothing that is model"
+                                                           : "nothing under '" + options.root + "' that is model");
+    if (!s.unmatched.empty()) p.hint = keys_of(catalog).hint_for(s.unmatched.front().text);
+    lack(options, std::move(p), s);
+  }
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(catalog, options, s);
   if (s.renamed > 0) refuse_collisions(catalog, s.entries);

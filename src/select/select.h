@@ -105,12 +105,13 @@ struct Selection {
 
   std::vector<Entry> entries;  // in the metadata's order
   std::vector<PathPart> parts;
-  std::deque<std::string> texts;         // names that are not the source's
-  std::string root;                      // SelectOptions::root
-  std::string stripped_root;             // by model_only or root: "app.model", or ""
-  TrainingState state;                   // of the whole catalog
-  bool joined_pieces = false;            // with model_only: the model was in pieces; stripped_root is that of the first
-  std::vector<UnmatchedRule> unmatched;  // rules that match no key
+  std::deque<std::string> texts;          // names that are not the source's
+  std::string root;                       // SelectOptions::root
+  std::string stripped_root;              // by model_only or root: "app.model", or ""
+  TrainingState state;                    // of the whole catalog
+  bool joined_pieces = false;             // with model_only: the model was in pieces; stripped_root is that of the first
+  std::vector<UnmatchedRule> unmatched;   // rules that match no key
+  std::vector<std::string_view> lacking;  // of Catalog::lacking, those that the rules keep
   LeftOut dropped_by_rules, dropped_non_model;
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
   LeftOut dropped_outside_root;
