@@ -97,7 +97,13 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   } catch (const Error& e) {
     const bool is_plain =
         o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty() && o.words.empty();
-    if (e.problem().remedy != Remedy::kOneOrLatest || !is_plain || context.common.json || !context.common.report.empty()) throw;
+    if (e.problem().remedy != Remedy::kOneOrLatest) throw;
+    if (!o.stats.empty()) {
+      Problem p = context.worded(e.problem());
+      p.hint += "; 'dcpctl verify " + shell_word(o.source.path) + " --fail-on nan' looks for NaN in all of them";
+      throw Error(std::move(p));
+    }
+    if (!is_plain || context.common.json || !context.common.report.empty()) throw;
   }
   ListResult found;
   list_steps({.survey = {.run = o.source.path,

@@ -5,9 +5,11 @@
 
 #include "base/file_names.h"
 #include "base/limits.h"
+#include "inputs/open.h"
 #include "line/context.h"
 #include "line/exit_status.h"
 #include "line/option_values.h"
+#include "select/training_state.h"
 
 namespace dcp::cmd {
 namespace {
@@ -114,6 +116,12 @@ Problem worded(Problem p) {
   return p;
 }
 
+static bool holds_model(Store& store, const std::string& checkpoint) try {
+  return !find_training_state(read_checkpoint(store, checkpoint, {}).catalog).models.empty();
+} catch (const Error&) {
+  return true;
+}
+
 Exit exit_of(const Problem& p) { return p.what == kHungUp ? Exit::kHungUp : exit_of(p.id); }
 
 std::string commands_of_parts(const Context& context, const Problem& problem) {
@@ -129,9 +137,12 @@ std::string commands_of_parts(const Context& context, const Problem& problem) {
     if (!is_run) (has_run ? after : before) += " " + shell_word(word);
   }
   if (!has_run) before = "dcpctl " + context.command;
+  std::vector<std::string> parts = problem.names;
+  if (std::ranges::find(context.words, "--model-only") != context.words.end())
+    std::erase_if(parts, [&](const std::string& part) { return !holds_model(context.store, part); });
   // Alternatives: pasted together they are an error, and not one output that replaces the other.
   std::string commands;
-  for (const std::string& part : problem.names) commands += (commands.empty() ? "" : ", or ") + before + " " + shell_word(part) + after;
+  for (const std::string& part : parts) commands += (commands.empty() ? "" : ", or ") + before + " " + shell_word(part) + after;
   return commands;
 }
 

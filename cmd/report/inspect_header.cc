@@ -113,9 +113,7 @@ std::string loads_text(const InspectResult& found) {
   const bool is_transformed = std::ranges::any_of(catalog.items, [](const Item& i) { return i.transforms != 0; });
   const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
   if (!is_damaged && !is_dtype_newer && !is_transformed && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
-    const std::string path = shell_word(catalog.path);
-    text += "; for 2.4 and later: 'dcpctl edit " + path + " OUT'";
-    if (!is_of_one) text += "; for 2.0: 'dcpctl reshard " + path + " OUT --for-torch 2.0'";
+    text += "; 'dcpctl edit " + shell_word(catalog.path) + " OUT' for 2.4 and later";
   }
   return text + "\n";
 }

@@ -17,6 +17,7 @@
 #include "catalog/placements.h"
 #include "catalog/torch_files.h"
 #include "line/lines.h"
+#include "line/option_values.h"
 #include "line/problem_words.h"
 #include "report/csv.h"
 #include "report/outline.h"
@@ -297,6 +298,8 @@ std::string details_text(const InspectResult& found) {
   if (!p.written_by.empty() && catalog.traits().has_metadata) text += "  written by torch " + p.written_by + "\n";
   if (p.by_dcpctl) text += "  written by dcpctl\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
+  if (!p.why.empty() && p.loads_in.starts_with(">="))
+    text += "  for torch 2.0: 'dcpctl reshard " + shell_word(catalog.path) + " OUT --for-torch 2.0'\n";
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
   text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
   text += "  " + counted(s.chunks, "chunk") + " in " + counted(catalog.files.size(), "file");

@@ -8,6 +8,7 @@
 #include "app/retention.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "inputs/open.h"
 #include "line/lines.h"
 #include "report/csv.h"
 #include "report/page/page.h"
@@ -35,10 +36,23 @@ void path_json(JsonWriter& json, std::string_view name, const RunSurvey& run, st
   else json.null();
 }
 
+// Another program's checkpoint, by the words that refuse it.
+Problem what_is(const std::string& folder, const Context& context) try {
+  read_checkpoint(context.store, folder, {});
+  return {};
+} catch (const Error& e) {
+  return e.problem().id == ProblemId::not_checkpoint && e.problem().remedy == Remedy::kOfId ? e.problem() : Problem{};
+}
+
 void print_none(const RunSurvey& run, const Context& context) {
   constexpr size_t kMax = 10;
   const std::string rule = "a step is a folder with a checkpoint and a number in its name, such as step-1000";
-  if (run.checkpoints.empty()) return context.print(escaped(run.run) + ": no steps (" + rule + ")\n");
+  if (run.checkpoints.empty()) {
+    const Problem p = what_is(run.run, context);
+    const bool is_known = !p.got.empty() && !p.hint.empty();
+    context.print(escaped(run.run) + ": no steps (" + (is_known ? "it holds " + escaped(p.got) + ": " + escaped(p.hint) : rule) + ")\n");
+    return;
+  }
   context.print(escaped(run.run) + ": " + counted(run.checkpoints.size(), "checkpoint") + ", in folders that are not named like steps (" +
                 rule + ")\n");
   for (size_t c = 0; c < run.checkpoints.size() && c < kMax; ++c) context.print("  " + escaped(run.checkpoints[c]) + "\n");
@@ -125,12 +139,9 @@ void print_steps(const RunSurvey& run, StepsShown shown, const Context& context)
     for (size_t i = 0; i < count; ++i) {
       const size_t s = shown.newest_first ? run.steps.size() - 1 - i : run.steps.size() - count + i;
       const StepFacts& step = run.steps[s];
-      Cells cells{std::to_string(step.number),
-                  escaped(step.name),
-                  age_text(step, now),
-                  human_bytes(step.bytes),
-                  std::string(content_name(step.content)),
-                  standing(run, s)};
+      Cells cells{
+          number_text(step), escaped(step.name), age_text(step, now), human_bytes(step.bytes), std::string(content_name(step.content)),
+          standing(run, s)};
       if (shown.dates) cells.insert(cells.begin() + 2, date_text(step));
       row(std::move(cells));
     }

@@ -53,7 +53,7 @@ void print_plan(const PruneResult& found, const Context& context) {
   print_table(context, {false, true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t s = 0; s < run.steps.size(); ++s) {
       const StepFacts& step = run.steps[s];
-      row({std::string(fate_name(found.decisions[s].fate)), std::to_string(step.number), escaped(step.name), age_text(step, now),
+      row({std::string(fate_name(found.decisions[s].fate)), number_text(step), escaped(step.name), age_text(step, now),
            human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
     }
   });

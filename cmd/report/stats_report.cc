@@ -226,12 +226,13 @@ Card stats_card(const StatsResult& result) {
           .tone = "good"};
 }
 
-void print_stats(const StatsResult& result, const Context& context) {
+void print_stats(const StatsResult& result, std::string_view path, const Context& context) {
   const std::string nan = names_of(result, &TensorStats::nan), infinite = names_of(result, &TensorStats::infinite);
-  context.print(counted(result.tensors.size(), "tensor") + "\n");
+  const std::string title = path.empty() ? "" : escaped(path) + ": ", each = context.several ? title : "";
+  context.print(title + counted(result.tensors.size(), "tensor") + "\n");
   const bool color = context.colored(1);
-  if (!nan.empty()) context.print(styled("NaN in ", Style::kRed, color) + nan + "\n");
-  if (!infinite.empty()) context.print(styled("inf in ", Style::kRed, color) + infinite + "\n");
+  if (!nan.empty()) context.print(each + styled("NaN in ", Style::kRed, color) + nan + "\n");
+  if (!infinite.empty()) context.print(each + styled("inf in ", Style::kRed, color) + infinite + "\n");
   if (nan.empty() && infinite.empty() && !result.tensors.empty()) context.print("no NaN, no inf\n");
   std::vector<const KeyStats*> sorted;
   for (const KeyStats& k : result.tensors) sorted.push_back(&k);

@@ -19,6 +19,7 @@ void stats_json(JsonWriter& out, const StatsResult& result);  // the member "sta
 // The section "stats" of a page, and the card that says what is in it.
 void stats_section(JsonWriter& json, const StatsResult& result);
 Card stats_card(const StatsResult& result);
-void print_stats(const StatsResult& result, const Context& context);
+// `path`: of the checkpoint; "": it is told already.
+void print_stats(const StatsResult& result, std::string_view path, const Context& context);
 
 }  // namespace dcp::cmd

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/file_names.h"
 #include "base/text.h"
 #include "line/problem_words.h"
 #include "line/sandbox.h"
@@ -52,6 +53,8 @@ int64_t wall_clock_ns() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
+
+std::string number_text(const StepFacts& step) { return last_integer(step.name) ? std::to_string(step.number) : "-"; }
 
 std::string age_text(const StepFacts& step, int64_t now) {
   if (step.modified_ns == 0) return "-";

@@ -24,6 +24,8 @@ void add_run(Command& command, Context& context, RunFlags& flags, Access access)
 
 // Since the epoch.
 int64_t wall_clock_ns();
+// "-" of an unfinished one whose name has none.
+std::string number_text(const StepFacts& step);
 // "45 s", "5 min", "3 h", "12 d"; a time in the future is "0 s"; without one, "-".
 std::string age_text(const StepFacts& step, int64_t now);
 // "2026-11-25 23:42:07", of where the program runs.

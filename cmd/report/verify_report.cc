@@ -259,7 +259,7 @@ void VerifyReport::print_values(const Context& context) const {
   if (!stats || (!all_stats && !has_not_finite(stats))) return;
   StatsResult shown = *stats;
   if (!all_stats) std::erase_if(shown.tensors, [](const KeyStats& k) { return k.stats.nan + k.stats.infinite == 0; });
-  print_stats(shown, context);
+  print_stats(shown, context.several ? source : "", context);
 }
 
 // Of a run's steps an unfinished one is no failure: a save may be under way, or was interrupted.

@@ -91,7 +91,10 @@ std::vector<Problem> differences_from_config(const Catalog& catalog, Store& stor
     } catch (const Error&) {  // no model, or several
     }
   }
-  for (Problem& p : found) p.severity = Severity::kDamage;
+  for (Problem& p : found) {
+    p.severity = Severity::kDamage;
+    if (p.hint.empty()) p.hint = "the tensor is of another model than " + config->path() + ", or a part of what it was";
+  }
   return found;
 }
 

@@ -24,6 +24,12 @@ void configure(std::vector<Asset>& assets, const AssetsRequest& request, World& 
   const PublishedModel& published = request.published;
   if (published.model_type.empty()) return;
   const maps::Config config = maps::Config::read(json, request.folder + "/config.json", Limits());
+  for (const maps::Setting& s : published.settings) {
+    if (s.name.find('.') != s.name.npos) continue;
+    const std::string changed = with_setting(json, s.name, s.value);
+    if (changed != json) world.events.info("config.json: set " + escaped(s.name) + " to " + escaped(s.value));
+    json = changed;
+  }
   const bool is_within = published.is_text_part && config.has("text_config.model_type");
   const std::string was = config.architecture().empty() ? "absent" : escaped(config.architecture());
   if (published.architecture.empty() && is_within)

@@ -38,6 +38,11 @@ class Judge {
   }
 
  private:
+  static std::string minutes_ago(uint64_t ns) {
+    const uint64_t minutes = ns / 60'000'000'000;
+    return minutes == 0 ? "just now" : std::to_string(minutes) + " min ago: it may be being written";
+  }
+
   std::string why_kept(const StepFacts& step) const {
     switch (step.state) {
       case StepState::kLocked: return "unfinished: a dcpctl is writing it";
@@ -47,7 +52,7 @@ class Judge {
       case StepState::kBroken:
       case StepState::kUnfinished:
         if (!rules_.partial) return std::string(word_of(step));
-        if (age_of(step) < rules_.grace_ns) return std::string(word_of(step)) + ", and changed just now";
+        if (age_of(step) < rules_.grace_ns) return std::string(word_of(step)) + ", and changed " + minutes_ago(age_of(step));
         if (step.state == StepState::kUnfinished) return {};  // its number is not yet that of a step
         break;
       case StepState::kComplete:

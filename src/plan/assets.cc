@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/checked.h"
 #include "format/dtype.h"
@@ -112,6 +113,11 @@ std::string with_dtype(std::string_view json, std::string_view dtype) {
 
 std::string with_architecture(std::string_view json, std::string_view name) {
   return with_member(json, "architectures", "[\n    \"" + std::string(name) + "\"\n  ]");
+}
+
+std::string with_setting(std::string_view json, std::string_view name, std::string_view value) {
+  const bool is_bare = nlohmann::json::accept(value);
+  return with_member(json, name, is_bare ? std::string(value) : nlohmann::json(value).dump());
 }
 
 std::string text_part(std::string_view json) {

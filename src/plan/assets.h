@@ -24,6 +24,9 @@ std::string with_dtype(std::string_view json, std::string_view dtype);
 // A config.json in which "architectures" is this class alone; otherwise unchanged. The text must be a JSON object.
 std::string with_architecture(std::string_view json, std::string_view name);
 
+// A config.json in which this member is a number, a truth value or a text; otherwise unchanged. The text must be a JSON object.
+std::string with_setting(std::string_view json, std::string_view name, std::string_view value);
+
 // The config.json of the text model alone, from that of a model of images: its "text_config", with the dtype of the whole, and whether the
 // whole's embeddings are tied. The text must be a JSON object with a "text_config" that is one.
 std::string text_part(std::string_view json);

@@ -123,7 +123,8 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
       // Name all of them, so that the user does not meet them one by one.
       if (++lacking_count <= 20)
         lacking += (lacking.empty() ? "" : ", ") + std::string(source.catalog.key(t)) + " (" +
-                   std::string(source.catalog.strings[t.dtype_name]) + ")";
+                   std::string(source.catalog.strings[t.dtype_name]) +
+                   (opaque && !facts_of(t.dtype).safetensors.empty() ? ", in a class of its own)" : ")");
       continue;
     }
     tensors.push_back({e.tensor(), std::string(e.key), e.dtype, source.catalog.elements(t) * bytes_of(e.dtype)});

@@ -143,7 +143,7 @@ def a_file_that_exists(c):
 def a_checkpoint_in_the_place_of_a_run(c):
     """
     dcpctl: ckpt: is not a run (got a checkpoint, expected a folder of checkpoints)
-    hint: give the folder around it
+    hint: give the folder around it; 'dcpctl inspect ckpt' looks into this one
     """
 
 

@@ -109,7 +109,7 @@ def a_file_of_the_index_is_missing(c):
     folder(c, {A: TWO[A]}, {"a": A, "b": B, "c": B})
 
 
-@case("file_missing", "consolidate ckpt out.pt", "consolidate ckpt out.pt --key a")
+@case("file_missing", "consolidate ckpt out.pt", "consolidate ckpt out.pt")
 def a_file_of_the_index_is_missing_to_a_writer(c):
     """
     dcpctl: ckpt/model-00002-of-00002.safetensors: file_missing: 2 tensors of the index

@@ -376,7 +376,7 @@ def what_verl_saved_of_a_rank(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors")
 def a_subclass_that_safetensors_cannot_hold(c):
     """
-    dcpctl: m.pt: no_dtype_in_output: w (float32)
+    dcpctl: m.pt: no_dtype_in_output: w (float32, in a class of its own)
     hint: its own
     """
     put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))

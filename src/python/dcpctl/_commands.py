@@ -550,6 +550,7 @@ def consolidate(
     like_index: Path | None = None,
     assets: Path | None = None,
     mcore_shapes: bool = False,
+    fill_from: Path | None = None,
     dry_run: bool = False,
     force: bool = False,
     threads: Value | None = None,
@@ -612,6 +613,8 @@ def consolidate(
     assets: A model for transformers and vLLM: copy configuration, tokenizer and generation files from the folder DIR; implies --map auto and
         --max-shard-size 5GB, and --model-only without --root
     mcore_shapes: Give tensors the shapes of Megatron's mcore_data, not those that torch sees
+    fill_from: Take what the model in CKPT lacks from MODEL, as it is stored there; what CKPT has must be in MODEL, too, in the same shape.
+        Implies --model-only, and --map auto where MODEL has a config.json
     dry_run: Print the plan; create nothing
     force: Replace OUT when the new one is complete
     threads: Worker threads (default: cores, at least 4, at most 16)
@@ -667,6 +670,7 @@ def consolidate(
         "--like-index": like_index,
         "--assets": assets,
         "--mcore-shapes": mcore_shapes,
+        "--fill-from": fill_from,
         "--dry-run": dry_run,
         "--force": force,
         "--threads": threads,
@@ -733,6 +737,7 @@ def convert(
     like_index: Path | None = None,
     assets: Path | None = None,
     mcore_shapes: bool = False,
+    fill_from: Path | None = None,
     dry_run: bool = False,
     force: bool = False,
     threads: Value | None = None,
@@ -801,6 +806,8 @@ def convert(
     assets: A model for transformers and vLLM: copy configuration, tokenizer and generation files from the folder DIR; implies --map auto and
         --max-shard-size 5GB
     mcore_shapes: Give tensors the shapes of Megatron's mcore_data, not those that torch sees
+    fill_from: Take what the model in CKPT lacks from MODEL, as it is stored there; what CKPT has must be in MODEL, too, in the same shape.
+        Implies --model-only, and --map auto where MODEL has a config.json
     dry_run: Print the plan; create nothing
     force: Replace OUT when the new one is complete
     threads: Worker threads (default: cores, at least 4, at most 16)
@@ -861,6 +868,7 @@ def convert(
         "--like-index": like_index,
         "--assets": assets,
         "--mcore-shapes": mcore_shapes,
+        "--fill-from": fill_from,
         "--dry-run": dry_run,
         "--force": force,
         "--threads": threads,

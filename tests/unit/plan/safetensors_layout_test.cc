@@ -69,7 +69,7 @@ TEST_CASE("what is more than its elements has no place in safetensors, cast or n
   Rng rng(1);
   const MadeCheckpoint made = checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}});
   CHECK(error_line([&] { safetensors_plan(made, 0, {.dtypes = {.dtype = DType::bfloat16, .rules = {}}}); }) ==
-        "ckpt: safetensors cannot represent some tensors: q (float32)");
+        "ckpt: safetensors cannot represent some tensors: q (float32, in a class of its own)");
 }
 
 TEST_CASE("shards are filled in the metadata's order, and an index names them") {
@@ -117,7 +117,7 @@ TEST_CASE("tensors without a form are all named") {
         "ckpt: safetensors cannot represent some tensors: c (complex128), q (qint8)");
   // A plain dtype in the metadata and an item that is not plain.
   CHECK(refusal(checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
-        "ckpt: safetensors cannot represent some tensors: q (float32)");
+        "ckpt: safetensors cannot represent some tensors: q (float32, in a class of its own)");
   std::vector<MadeTensor> many;
   for (int i = 0; i < 23; ++i) many.push_back(whole_tensor("t" + std::to_string(i), DType::complex128, {1}));
   CHECK(refusal(checkpoint_of(many)).ends_with("t19 (complex128) and 3 more"));
