@@ -141,7 +141,8 @@ int Http::send_once(const std::string& path, const HttpRequest& request, Mutable
 }
 
 HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes into, const Check& check) {
-  constexpr unsigned kTries = 10, kTriesForHost = 3;
+  // A store that has answered before will again; one that never has may be the wrong one.
+  constexpr unsigned kFirstTries = 7, kTriesForHost = 3;
   uint64_t received = 0;
   auto since = Clock::now();
   for (unsigned n = 1;; ++n) {
@@ -150,6 +151,7 @@ HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes in
     std::string why;
     int outcome = send_in_turn(path, request, into.subspan(received), answer, why);
     if (answer.ok()) {
+      has_answered_ = true;
       if (check) check(answer, received);
       received += answer.bytes;
       if (outcome == kDcpctlNetAnswered && received < request.expected) outcome = kDcpctlNetLost, why = "the body was cut short";
@@ -160,9 +162,9 @@ HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes in
       answer.bytes = received;
       return answer;
     }
-    const unsigned tries = outcome == kDcpctlNetNoHost ? kTriesForHost : kTries;
-    const bool is_over =
-        outcome == kDcpctlNetWrong || request.local || n >= tries || Clock::now() - since >= std::chrono::seconds(settings_->timeout_s);
+    const unsigned tries = outcome == kDcpctlNetNoHost ? kTriesForHost : kFirstTries;
+    const bool is_over = outcome == kDcpctlNetWrong || request.local || (!has_answered_ && n >= tries) ||
+                         Clock::now() - since >= std::chrono::seconds(settings_->timeout_s);
     if (is_over && passes) return answer;  // the store's own words
     if (is_over) give_up(path, request, outcome, why, n);
     ++counts_.retries;

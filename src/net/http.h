@@ -4,6 +4,7 @@
 // the byte where it was lost. Any other answer is the caller's.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -91,6 +92,7 @@ class Http {
 
   std::shared_ptr<const Settings> settings_;
   Counts counts_;
+  std::atomic<bool> has_answered_ = false;
   std::mutex mutex_;  // of what is found out once
   const DcpctlNetTable* module_;
   std::string ca_bundle_;

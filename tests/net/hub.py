@@ -1,4 +1,5 @@
-"""A hub as Hugging Face is one, in a thread of this process: an API, /resolve/ that answers 302 to a signed address on another host, and that host."""
+"""A hub as Hugging Face is one, in a thread of this process: an API, /resolve/ that answers 302 to a signed address on another host, and that host, which is the same
+machine by its other name."""
 import json
 import threading
 import time
@@ -15,29 +16,26 @@ class Hub:
 
     def __init__(self, folder, lasting=3600):
         self.folder, self.lasting, self.requests, self.faults, self.gated = Path(folder), lasting, [], [], False
-        self.servers = [self.start(self.api), self.start(self.files)]
-        self.port, self.files_port = (s.server_address[1] for s in self.servers)
-        self.url = f"http://127.0.0.1:{self.port}"
+        hub = self
 
-    def start(self, answer):
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                answer(self)
+                hub.files(self) if self.headers["Host"].startswith("localhost") else hub.api(self)
 
             do_HEAD = do_GET
 
             def log_message(self, *_):
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return server
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def end(self):
-        for server in self.servers:
-            server.shutdown()
+        self.server.shutdown()
 
     @staticmethod
     def send(request, status, body=b"", **headers):
@@ -70,8 +68,7 @@ class Hub:
         if parts[2:4] != ["resolve", COMMIT] or not (self.folder / name / rest).is_file():
             return self.send(request, 404, b"Entry not found", X_Error_Code="EntryNotFound")
         until = int(time.time()) + self.lasting
-        # Another authority: the same machine by its other name.
-        location = f"http://localhost:{self.files_port}/{urllib.parse.quote(name + '/' + rest)}?Expires={until}&Signature=x"
+        location = f"http://localhost:{self.port}/{urllib.parse.quote(name + '/' + rest)}?Expires={until}&Signature=x"
         return self.send(request, 302, b"", Location=location, X_Linked_Size=str((self.folder / name / rest).stat().st_size))
 
     def files(self, request):

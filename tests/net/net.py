@@ -67,9 +67,11 @@ def everything(both):
 
 def reading(both):
     """A command of each kind."""
+    if not both.prefix.startswith("hf:"):  # which has no dates
+        both.same("list", "run@")
     for words in [["inspect", "dcp@"], ["inspect", "hf@", "--keys"], ["verify", "dcp@", "--json"], ["diff", "dcp@", "torch.pt@"], ["extract", "dcp@", "model.norm.weight", "--stats"],
                   ["consolidate", "dcp@", "m.pt", "--expect", "hf@", "--model-only"], ["consolidate", "run@", "m.safetensors", "--step", "latest", "--model-only"], ["verify", "dcp@", "--against", "manifest.json@"],
-                  ["cast", "torch-ranks@", "o", "--dtype", "bf16"], ["reshard", "dcp@", "o", "--layout", "layout.json@"], ["list", "run@"], ["convert", "torch-shards@", "o.pt"],
+                  ["cast", "torch-ranks@", "o", "--dtype", "bf16"], ["reshard", "dcp@", "o", "--layout", "layout.json@"], ["convert", "torch-shards@", "o.pt"],
                   ["consolidate", "dcp@", "h", "--model-only", "--like-index", "hf/model.safetensors.index.json@"]]:  # fmt: skip
         both.same(*words)
 

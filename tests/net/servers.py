@@ -72,7 +72,7 @@ def fake_gcs(folder):
 
     program = next(Path(wrapper.__file__).parent.glob("vendor/fake-gcs-server/bin/fake-gcs-server-linux-*"))
     port = free_port()
-    return Server([program, "-scheme", "http", "-backend", "filesystem", "-filesystem-root", folder, "-host", "127.0.0.1", "-port", port, "-external-url", f"http://127.0.0.1:{port}",
+    return Server([program, "-scheme", "http", "-backend", "memory", "-data", folder, "-host", "127.0.0.1", "-port", port, "-external-url", f"http://127.0.0.1:{port}",
                    "-public-host", f"127.0.0.1:{port}"], port, "/storage/v1/b")  # fmt: skip
 
 
