@@ -40,12 +40,20 @@ class Proxy:
             started.set()
 
         self.loop.create_task(start())
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
         started.wait()
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
 
     def end(self):
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        async def stop():
+            self.server.close()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            self.loop.call_soon(self.loop.stop)
+
+        asyncio.run_coroutine_threadsafe(stop(), self.loop)
+        self.thread.join(5)
 
     async def serve(self, reader, writer):
         try:
@@ -54,13 +62,11 @@ class Proxy:
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            writer.transport.abort() if self.aborts(writer) else writer.close()
+            writer.close()
 
-    def aborts(self, writer):
-        return getattr(writer, "lost", False)
-
-    def lose(self, writer):
-        writer.lost = True
+    @staticmethod
+    def lose(writer):
+        writer.transport.abort()
         return False
 
     async def one(self, reader, writer):
