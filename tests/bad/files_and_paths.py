@@ -286,7 +286,7 @@ def a_store_without_a_bucket(c):
 @case("net_insecure", "inspect http://example.invalid/x", "verify http://example.invalid/x", exit=2)
 def plain_http_to_another_machine(c):
     """
-    dcpctl: http://example.invalid/x: net_insecure (got http://example.invalid)
+    dcpctl: http://example.invalid/x: net_insecure (http://example.invalid)
     hint: its own
     """
 
