@@ -3,11 +3,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <vector>
 
+#include "base/json.h"
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/environment.h"
 #include "line/lines.h"
+#include "line/network.h"
+#include "net/known_stores.h"
 #include "report/doctor_report.h"
 
 namespace dcp::cmd {
@@ -19,6 +26,9 @@ everything they need), LibTorch, NCCL, the driver and GPUs, processor cores and 
 the kernel, and what the file system of PATH can do. PATH is a folder or a file in it (default: the working folder); its file system is
 tried with files of a few bytes, which are removed afterwards.
 
+If PATH is in a store (s3://, gs://, hf://, https://), it prints where credentials come from, the endpoint, the region or the commit, and how
+fast a range is read.
+
 The exit code is 0 whatever is missing: nearly all of dcpctl needs none of it. Include the output of --json in bug reports.
 
   dcpctl doctor
@@ -29,7 +39,51 @@ struct Options {
   std::string path;
 };
 
+// The first object at `path` or in it; "": there is none.
+std::string object_at(Store& store, const std::string& path) {
+  const std::optional<FileFacts> facts = store.facts(path);
+  if (!facts) fail(ProblemId::no_such_path, {.path = path});
+  if (facts->kind == FileKind::kRegular) return path;
+  std::string largest;
+  uint64_t most = 0;
+  for (const DirEntry& e : store.list(path)) {
+    const std::string name = (path.ends_with('/') ? path : path + "/") + e.name;
+    const std::optional<FileFacts> inner = e.kind == FileKind::kRegular ? store.facts(name) : std::nullopt;
+    if (inner && inner->bytes >= most) most = inner->bytes, largest = name;
+  }
+  return largest;
+}
+
+// Of a store: its credentials, its place, and how fast it answers.
+int run_on_store(const std::string& path, Context& context) {
+  auto lines = net::about_store(*context.http, path);
+  lines.emplace_back("module", std::string(context.http->module().header.built_with));
+  const auto time = [] { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); };
+  const uint64_t begin = time();
+  const std::string name = object_at(context.store, path);
+  lines.emplace_back("answer", "a first one after " + duration(time() - begin));
+  if (!name.empty()) {
+    const OpenFile file(context.store, context.store.open_read(name));
+    std::vector<std::byte> bytes(std::min<uint64_t>(context.store.facts(file.get()).bytes, 8 << 20));
+    const uint64_t from = time();
+    read_exact(context.store, file.get(), 0, bytes);
+    const uint64_t ns = std::max<uint64_t>(time() - from, 1);
+    lines.emplace_back("range", human_bytes(bytes.size()) + " of " + name + " in " + duration(ns) + ", " + rate(bytes.size(), ns));
+  }
+  if (context.common.json) {
+    JsonWriter json([&](std::string_view text) { context.print(text); });
+    json.begin_object().member("schema", schema_of(context)).key("store").begin_object().member("path", path);
+    for (const auto& [what, text] : lines) json.member(what, text);
+    json.end_object().end_object();
+    json.finish();
+    return 0;
+  }
+  for (const auto& [what, text] : lines) context.print(what + std::string(13 - what.size(), ' ') + escaped(text) + "\n");
+  return 0;
+}
+
 int run(const Options& o, Context& context) {
+  if (context.http && net::is_known(o.path)) return run_on_store(o.path, context);
   // LibTorch writes its own stack to stderr where something fails.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   DoctorResult found;
@@ -45,6 +99,7 @@ void add_doctor(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   c.argument("PATH", options->path, "A folder, or a file in it").reads(Offer::kFolders);
+  add_network(c, context);
   add_common(c, context.common, false);
   c.run = [options, &context] { return run(*options, context); };
 }

@@ -24,6 +24,7 @@
 #include "line/command.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
+#include "line/network.h"
 #include "line/option_values.h"
 #include "line/problem_words.h"
 #include "line/progress.h"
@@ -72,6 +73,7 @@ size_t Context::columns(int fd) const {
 }
 
 std::unique_ptr<Display> Context::show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) {
+  tell_amount(*this, total);
   return std::make_unique<ProgressDisplay>(*this, progress, done, total);
 }
 

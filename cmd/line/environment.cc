@@ -16,11 +16,13 @@ std::vector<std::string> module_folders() {
   return folders;
 }
 
+std::optional<std::string> variable(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
 std::optional<Launch> launch_here() {
-  return find_launch([](const char* name) {
-    const char* value = std::getenv(name);
-    return value ? std::optional<std::string>(value) : std::nullopt;
-  });
+  return find_launch([](const char* name) { return variable(name); });
 }
 
 }  // namespace dcp::cmd

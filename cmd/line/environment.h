@@ -12,6 +12,9 @@ namespace dcp::cmd {
 // Where modules (modules/loader.h) are looked for: DCPCTL_MODULE_DIR, the folder of the program, and where an installation has modules.
 std::vector<std::string> module_folders();
 
+// A variable of the environment.
+std::optional<std::string> variable(const std::string& name);
+
 // What a launcher's variables say; nullopt: there is none. Throws launch_unclear.
 std::optional<Launch> launch_here();
 

@@ -18,11 +18,13 @@
 #include "line/exit_status.h"
 #include "line/help_text.h"
 #include "line/lines.h"
+#include "line/network.h"
 #include "line/pager.h"
 #include "line/sandbox.h"
 #include "line/text_file.h"
 #include "line/usage.h"
 #include "line/version.h"
+#include "net/known_stores.h"
 
 namespace dcp::cmd {
 namespace {
@@ -99,15 +101,21 @@ int run_command(Command& command, Context& context) {
     for (const Option& a : command.arguments)
       if (a.source && !a.given.empty()) context.sources.push_back(a.given.front());
     check_outputs_of(command, context);
+    bound_network(command, context);
     enter_sandbox_of(command, context);
-    return command.run();
+    const int code = command.run();
+    tell_network(context);
+    return code;
   } catch (const std::exception& error) {
+    tell_network(context);
     return report_error(context, error);
   }
 }
 
-int run_words(Store& store, Io& io, const std::vector<std::string>& words) {
+int run_words(Store& store, Io& io, const std::vector<std::string>& words, const Network& network) {
   Context context(store, io, g_stop);
+  context.network = network.settings;
+  context.http = network.http;
   context.words = words;
   CommandLine line;
   try {
@@ -150,12 +158,13 @@ void add_program(Command& c, Context& context) {
   for (size_t i = own; i < c.options.size(); ++i) c.options[i].in("Before a command, too");
 }
 
-int run_program(Io& io, int argc, char** argv, NamedStores named) {
+int run_program(Io& io, int argc, char** argv, std::optional<NamedStores> named) {
   catch_signals();
   std::set_terminate(on_terminate);
   try {
-    Stores stores(io, std::move(named));
-    return run_words(stores, io, {argv + 1, argv + argc});
+    const Network network = make_network(g_stop);
+    Stores stores(io, named ? std::move(*named) : net::known_stores(network.http));
+    return run_words(stores, io, {argv + 1, argv + argc}, network);
   } catch (const std::exception&) {
     return say_out_of_memory();
   }

@@ -60,10 +60,13 @@ Sandbox needs_of(const Command& command, Store& store) {
   };
   for (const Option& o : command.options) add(o);
   for (const Option& a : command.arguments) add(a);
+  bool is_any_port = false;
   for (const std::string& value : read) {
     if (!scheme_of(value).empty()) {
       ReadCapabilities other = store.read_capabilities(value);
       needs.network |= other.network;
+      is_any_port |= other.network && other.ports.empty();
+      std::ranges::move(other.ports, std::back_inserter(needs.ports));
       std::ranges::move(other.files, std::back_inserter(needs.read));
       continue;
     }
@@ -72,6 +75,7 @@ Sandbox needs_of(const Command& command, Store& store) {
     while (!fs::exists(needs.read.back(), ignored)) needs.read.back() = folder_around(needs.read.back());
     add_source_paths(needs.read.back(), is_run, needs.read);
   }
+  if (is_any_port) needs.ports.clear();
   return needs;
 }
 

@@ -27,6 +27,7 @@ constexpr Use kUses[] = {
     {"c10d", "several ranks cannot work together"},
     {"c10d_nccl", "--transport nccl is not available"},
     {"cuda", "bench staging cannot measure GPUs"},
+    {"net", "s3://, gs://, hf:// and https:// cannot be read"},
 };
 
 void add_module_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
@@ -34,7 +35,7 @@ void add_module_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
   for (const ModuleFacts& m : found.modules) {
     const Use& use = *std::ranges::find(kUses, m.name, &Use::module);
     const std::string what = "module " + m.name + ": " + std::string(use.what);
-    const bool is_needed = has_gpus && m.name != "c10d";
+    const bool is_needed = has_gpus && (m.name == "c10d_nccl" || m.name == "cuda");
     if (m.path.empty()) lacks.push_back({what, m.needs + "; DCPCTL_MODULE_DIR, if it is elsewhere", is_needed});
     else if (!m.works())
       lacks.push_back({what + ": " + m.refusal, "the libraries that it was built with, or a new build of dcpctl", is_needed});

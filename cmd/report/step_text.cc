@@ -8,6 +8,7 @@
 
 #include "base/file_names.h"
 #include "base/text.h"
+#include "line/network.h"
 #include "line/problem_words.h"
 #include "line/sandbox.h"
 #include "request/source.h"
@@ -47,6 +48,7 @@ void add_run(Command& c, Context& context, RunFlags& f, Access access) {
   add_threads(c, f.threads, group);
   add_max_memory(c, f.max_memory, group);
   add_sandbox(c, context);
+  add_network(c, context);
 }
 
 int64_t wall_clock_ns() {

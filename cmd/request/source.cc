@@ -2,6 +2,7 @@
 
 #include "app/resources.h"
 #include "line/command.h"
+#include "line/network.h"
 #include "line/option_values.h"
 #include "line/sandbox.h"
 
@@ -30,6 +31,7 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
       .in(group);
   c.flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint").opens(Access::kEverywhere).in(group);
   add_sandbox(c, context);
+  add_network(c, context);
 }
 
 Option& add_pattern(Command& c, std::string& pattern, const std::string& group) {

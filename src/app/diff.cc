@@ -215,8 +215,7 @@ void add_values(const TensorBatch& batch, const CompareReport& report, const Bot
 }
 
 void compare_values(const DiffRequest& request, const std::vector<TensorKeys>& tensors, const Both& in, World& world, DiffResult& result) {
-  UnitOptions units;
-  units.plane_bytes = plane_bytes(request.a.max_memory);
+  const UnitOptions units = units_of(world, request.a.source.path, request.a.max_memory);
   const std::vector<TensorBatch> batches = batches_of(tensors, in, units);
   uint64_t total = 0;
   for (const TensorBatch& batch : batches) total += batch.plan.bytes_to_read();

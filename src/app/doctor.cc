@@ -79,6 +79,7 @@ void doctor(const DoctorRequest& request, World& world, DoctorResult& result) {
   try_module(request.module_folders, kNcclModule, result);
   world.check_stop();
   if (const DcpctlDeviceTable* const cuda = try_module(request.module_folders, kCudaModule, result)) look_at_gpus(*cuda, result);
+  try_module(request.module_folders, kNetModule, result);
   look_at_libraries(result);
 }
 

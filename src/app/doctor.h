@@ -28,7 +28,7 @@ struct ModuleFacts {
 };
 
 struct DoctorResult {
-  std::vector<ModuleFacts> modules;  // c10d, c10d_nccl, cuda
+  std::vector<ModuleFacts> modules;  // c10d, c10d_nccl, cuda, net
   std::string torch_path, torch;     // the LibTorch that a module loaded, and the version it was built with, "2.11.0"; "": none
   int nccl = 0, driver_cuda = 0;     // 22703: 2.27.3; 12080: 12.8, the newest that the driver supports. 0: none
   std::string nccl_path, driver;     // "570.86.15"

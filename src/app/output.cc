@@ -88,8 +88,9 @@ OutputForm form_of(const OutputRequest& request) {
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
 }
 
-OutputLayout layout_of(const OutputRequest& request, World& world, uint64_t max_memory) {
-  OutputLayout layout{.units = {.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs}, .dcp = {}, .file_of = {}};
+OutputLayout layout_of(const OutputRequest& request, World& world, const std::string& source, uint64_t max_memory) {
+  OutputLayout layout{.units = units_of(world, source, max_memory), .dcp = {}, .file_of = {}};
+  layout.units.verify = request.check_crcs;
   if (!request.like_index.empty()) layout.file_of = read_index(request.like_index, world.store);
   if (request.kind != OutputRequest::Kind::kDcp && request.kind != OutputRequest::Kind::kItems) return layout;
   layout.dcp = requested_layout(request.layout, world.store, memory_left(max_memory));

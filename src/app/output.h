@@ -25,7 +25,7 @@ struct OutputLayout {
   std::vector<std::pair<std::string, std::string>> file_of;  // of like_index
 };
 // Reads it, before the source is opened. `max_memory`: cap of the whole run. Throws usage.
-OutputLayout layout_of(const OutputRequest& request, World& world, uint64_t max_memory);
+OutputLayout layout_of(const OutputRequest& request, World& world, const std::string& source, uint64_t max_memory);
 // A DCP folder with the boxes of the source, on the ranks whose files hold them.
 DcpLayoutOptions layout_of_source(const Catalog& catalog);
 // Throws usage if the source is of another kind, and what the layouts throw.

@@ -42,6 +42,13 @@ unsigned reading_workers(unsigned threads, const World& world, const std::string
   return threads > 0 ? wanted : std::max(wanted, world.store.read_capabilities(path).requests);
 }
 
+UnitOptions units_of(const World& world, const std::string& path, uint64_t max_memory) {
+  UnitOptions units;
+  units.plane_bytes = plane_bytes(max_memory);
+  units.unit_bytes = std::max(units.unit_bytes, std::min(world.store.read_capabilities(path).request_bytes, units.plane_bytes));
+  return units;
+}
+
 uint64_t default_reading_cap() { return std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB); }
 
 uint64_t take_memory_cap(uint64_t max_memory, const World& world) {

@@ -7,6 +7,7 @@
 
 #include "app/world.h"
 #include "plan/plan.h"
+#include "plan/units.h"
 
 namespace dcp {
 
@@ -14,6 +15,9 @@ namespace dcp {
 unsigned wanted_workers(unsigned threads, bool one_of_several);
 // The same for reading `path`: as many as its store wants requests, where those are more.
 unsigned reading_workers(unsigned threads, const World& world, const std::string& path);
+
+// How the work on `path` is cut: into larger pieces where its store wants larger requests.
+UnitOptions units_of(const World& world, const std::string& path, uint64_t max_memory);
 
 // Default cap of commands that only read: half of the machine's memory, or of the cgroup's limit, at most 16 GiB. A checkpoint of 10^7
 // chunks takes 3.3 GiB; one that needs more than half should not be read while something else runs.

@@ -250,7 +250,7 @@ void WriteResult::release() {
 void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned) {
   result.begin_ns = world.io.now_ns();
   const OutputRequest& output = request.output;
-  const OutputLayout layout = layout_of(output, world, request.read.max_memory);
+  const OutputLayout layout = layout_of(output, world, request.read.source.path, request.read.max_memory);
   const uint64_t memory_cap = begin_reading(request.read, world);
   if (world.leads()) check_output_free(world.io, output.path, output.is_folder(), request.replace);
 

@@ -18,11 +18,16 @@ namespace {
 
 // Constants that the headers of an older system lack. Numbers are the kernel's (include/uapi/linux/landlock.h of 6.12).
 constexpr uint64_t kRefer = 1ull << 13, kTruncate = 1ull << 14, kIoctlDevice = 1ull << 15;
-constexpr uint64_t kTcp = 3;     // bind, connect
-constexpr uint64_t kScopes = 3;  // abstract Unix sockets, signals
+constexpr uint64_t kTcp = 3, kConnect = 2;  // bind and connect; the latter alone
+constexpr int kPortRule = 2;                // LANDLOCK_RULE_NET_PORT
+constexpr uint64_t kScopes = 3;             // abstract Unix sockets, signals
 
 struct Ruleset {  // struct landlock_ruleset_attr, of 6.12
   uint64_t files = 0, network = 0, scopes = 0;
+};
+
+struct PortRule {  // struct landlock_net_port_attr
+  uint64_t allowed, port;
 };
 
 constexpr uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
@@ -65,12 +70,16 @@ bool enter_sandbox(const Sandbox& allowed) {
   if (version == 0) return false;
   Ruleset known = known_to(version);
   if (allowed.read_everything) known.files &= ~kRead;
-  if (allowed.network) known.network = 0;
+  if (allowed.network && allowed.ports.empty()) known.network = 0;
   // An old kernel refuses a structure that is longer than its own, unless what it lacks is 0.
   const posix::Fd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &known, sizeof known, 0)));
   if (!ruleset) refuse({});
   for (const std::string& path : allowed.read) allow(ruleset.get(), path, kRead & known.files);
   for (const std::string& path : allowed.write) allow(ruleset.get(), path, (kRead | kChange) & known.files);
+  for (const uint64_t port : allowed.ports) {
+    const PortRule rule{.allowed = kConnect, .port = port};
+    if (known.network != 0 && ::syscall(SYS_landlock_add_rule, ruleset.get(), kPortRule, &rule, 0) != 0) refuse({});
+  }
   // An unprivileged process must give up new privileges before it may confine itself.
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) refuse({});
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) refuse({});

@@ -5,6 +5,7 @@
 // confined too; threads that are already running are not, so this comes first.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct Sandbox {
   std::vector<std::string> write;  // folders: files and folders in them may be created, read, changed and removed
   bool read_everything = false;    // links are followed, which may lead anywhere
   bool network = false;            // TCP
+  std::vector<uint16_t> ports{};   // to which alone it may connect; none: any
 };
 
 // 0: the kernel has no Landlock, or it is switched off.

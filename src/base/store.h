@@ -53,7 +53,9 @@ struct DirEntry {
 // How a store should be read.
 struct ReadCapabilities {
   unsigned requests = 0;             // that should be in flight at once, because each takes long; 0: no preference
+  uint64_t request_bytes = 0;        // that one should ask for, for the same reason; 0: no preference
   bool network = false;              // it makes TCP connections
+  std::vector<uint16_t> ports{};     // to which alone; none: to any
   std::vector<std::string> files{};  // on disk, and folders, that the store itself reads: certificates, the names of hosts
 };
 

@@ -22,12 +22,6 @@ std::string tidy(const std::string& path) {
 
 }  // namespace
 
-NamedStores known_stores() {
-  NamedStores stores;
-  // stores["NAME"] = make_NAME_store();
-  return stores;
-}
-
 Stores::Stores(Store& disk, NamedStores named) : named_(std::move(named)), stores_{&disk} {
   for (const auto& [name, store] : named_) stores_.push_back(store.get());
 }

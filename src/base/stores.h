@@ -12,14 +12,12 @@ namespace dcp {
 
 // Stores by the scheme of their paths. They are made when the program starts, so a store should not connect before its first call.
 using NamedStores = std::map<std::string, std::unique_ptr<Store>, std::less<>>;
-// The stores that come with the program, listed in this one place.
-NamedStores known_stores();
 
 // Passes each call to the store that a path belongs to. A store gets its paths whole, with scheme, and with single slashes after that.
 // Every call with a path throws store_unknown if no store has its scheme.
 class Stores final : public Store {
  public:
-  explicit Stores(Store& disk, NamedStores named = known_stores());
+  explicit Stores(Store& disk, NamedStores named = {});
 
   Handle open_read(const std::string& path) override;
   std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override;

@@ -258,6 +258,7 @@ class Folder {
 
   // A partial output of the checkpoint itself lies beside it.
   void look_beside(std::filesystem::path checkpoint) {
+    if (!scheme_of(checkpoint.native()).empty()) return;  // outputs are made on disks
     std::error_code ignored;
     if (checkpoint.filename().empty()) checkpoint = checkpoint.parent_path();  // typed with '/' at its end
     if (checkpoint.filename() == "." || checkpoint.filename() == "..") checkpoint = std::filesystem::canonical(checkpoint, ignored);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "modules/device.h"
+#include "modules/net.h"
 #include "modules/table.h"
 #include "modules/transport.h"
 
@@ -67,5 +68,10 @@ inline constexpr ModuleKind<DcpctlDeviceTable> kCudaModule{
     .symbol = "dcpctl_device",
     .abi = kDcpctlDeviceAbi,
     .needs = "a build with the CUDA Toolkit (nvidia-cuda-toolkit): cmake -DDCPCTL_WITH_CUDA=ON"};
+inline constexpr ModuleKind<DcpctlNetTable> kNetModule{
+    .name = "net",
+    .symbol = "dcpctl_net",
+    .abi = kDcpctlNetAbi,
+    .needs = "a build with libcurl and OpenSSL (libcurl4-openssl-dev libssl-dev): cmake -DDCPCTL_WITH_NET=ON"};
 
 }  // namespace dcp

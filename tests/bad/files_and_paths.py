@@ -268,10 +268,25 @@ def a_link_out_of_the_folder_for_an_asset(c):
 # ---- what is not there
 
 
-@case("store_unknown", "inspect s3://bucket/x", "list s3://bucket/x", "consolidate s3://bucket/x out.pt", "consolidate ckpt s3://bucket/x", exit=2)
+@case("store_unknown", "inspect az://bucket/x", "list az://bucket/x", "consolidate az://bucket/x out.pt", "consolidate ckpt az://bucket/x", exit=2)
 def a_path_of_no_store(c):
     """
-    dcpctl: s3://bucket/x: store_unknown (got s3://, expected a path on disk)
+    dcpctl: az://bucket/x: store_unknown (got az://, expected gs:// or hf:// or http:// or https:// or s3:// or a path on disk)
+    hint: its own
+    """
+
+
+@case("net_address", "inspect s3://", "list s3://", "consolidate s3:// out.pt", exit=2)
+def a_store_without_a_bucket(c):
+    """
+    dcpctl: s3://: net_address (got no bucket, expected s3://BUCKET/KEY)
+    """
+
+
+@case("net_insecure", "inspect http://example.invalid/x", "verify http://example.invalid/x", exit=2)
+def plain_http_to_another_machine(c):
+    """
+    dcpctl: http://example.invalid/x: net_insecure (http://example.invalid)
     hint: its own
     """
 

@@ -15,6 +15,7 @@ MAY_INCLUDE = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY_INCLUDE["kernels"] = {"base", "kernels"}
 MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging"}
 MAY_INCLUDE["modules"] = {"base", "modules"}
+MAY_INCLUDE["net"] = {"base", "modules", "net"}
 MAY_INCLUDE["inputs"] = {*ORDER[: ORDER.index("items") + 1], "inputs"}
 MAY_INCLUDE["maps"] = {*ORDER[: ORDER.index("items") + 1], "maps"}
 for room in ["plan", "files", "exec", "ranks", "app"]:
@@ -27,7 +28,7 @@ for room in ["ranks", "app"]:
 MAY_INCLUDE["app"].add("maps")
 CMD = ["line", "request", "report", "commands"]
 for n, room in enumerate(CMD):
-    MAY_INCLUDE[room] = {*ORDER[: ORDER.index("plan")], "kernels", "inputs", "maps", "staging", "modules", "app", *CMD[: n + 1]}
+    MAY_INCLUDE[room] = {*ORDER[: ORDER.index("plan")], "kernels", "inputs", "maps", "staging", "modules", "net", "app", *CMD[: n + 1]}
 MAY_INCLUDE["cmd"] = {"base", "app", "line", "cmd"}  # main()
 
 # The library's functions, over use cases; its headers stand alone.

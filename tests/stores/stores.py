@@ -61,18 +61,20 @@ def contents(folder):
 
 
 class Both:
-    def __init__(self, dcpctl, stores, samples, scratch):
-        self.programs = {"disk": [dcpctl], "mem": [stores, str(samples)]}
-        self.samples, self.scratch = samples, scratch
+    """The samples on a disk, and as `prefix` in a store that `program` knows."""
+
+    def __init__(self, dcpctl, program, samples, scratch, prefix="mem://", environment=None):
+        self.programs = {"disk": [dcpctl], "mem": program}
+        self.samples, self.scratch, self.prefix, self.environment = samples, scratch, prefix, environment
 
     def run(self, where, words):
         """Words: NAME@ is a sample; what is written goes to the working folder."""
-        at = "mem://" if where == "mem" else f"{self.samples}/"
+        at = self.prefix if where == "mem" else f"{self.samples}/"
         out = self.scratch / "out"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         typed = [re.sub(r"(\S*)@", lambda m: at + m[1], w) for w in words]
-        ran = subprocess.run([*self.programs[where], *typed], cwd=out, capture_output=True, timeout=120)
+        ran = subprocess.run([*self.programs[where], *typed], cwd=out, capture_output=True, timeout=120, env=self.environment)
         plain = lambda text: re.sub(re.escape(at).encode() + rb"\b", b"", text)
         said = [re.sub(rb" +", b" ", MEASURED.sub(b"N", plain(text))) for text in [ran.stdout, ran.stderr]]  # an age of 9 s or 10 s moves its column
         return ran.returncode, *said, {n: plain(b) for n, b in contents(out).items()}
@@ -149,7 +151,7 @@ def main():
         samples = Path(scratch, "samples")
         samples.mkdir()
         make_samples(dcpctl, samples)
-        both = Both(dcpctl, stores, samples, Path(scratch))
+        both = Both(dcpctl, [stores, str(samples)], samples, Path(scratch))
         for kind in KINDS:
             if f'"kind":"{kind}"'.encode() not in both.run("mem", ["inspect", sample(kind) + "@", "--json"])[1].replace(b" ", b""):
                 FAULTS.append(f"no sample of a {kind}")
@@ -160,4 +162,5 @@ def main():
     sys.exit(1 if FAULTS else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

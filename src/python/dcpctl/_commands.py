@@ -23,6 +23,8 @@ def list(
     threads: Value | None = None,
     max_memory: Value | None = None,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     last: Value | None = None,
     long: bool = False,
     html: Path | None = None,
@@ -42,6 +44,8 @@ def list(
     threads: Worker threads (default: cores, at least 4, at most 16)
     max_memory: Hard cap on memory (default: half of the machine's, at most 16GiB)
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     last: The N newest steps alone
     long: Date and time of each step beside its age
     html: Also write a page with pictures to FILE: the run over time, and what prune would take
@@ -59,6 +63,8 @@ def list(
         "--threads": threads,
         "--max-memory": max_memory,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--last": last,
         "--long": long,
         "--html": html,
@@ -84,6 +90,8 @@ def inspect(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     max_memory: Value | None = None,
     summary: bool = False,
     depth: Value | None = None,
@@ -134,6 +142,8 @@ def inspect(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     max_memory: Hard cap on memory (default: half of the machine's, at most 16GiB)
     summary: The lines above the keys alone
     depth: Show N components of keys, layers apart, and totals of what is below them
@@ -184,6 +194,8 @@ def inspect(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--max-memory": max_memory,
         "--summary": summary,
         "--depth": depth,
@@ -237,6 +249,8 @@ def diff(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     step_b: Value | None = None,
     max_memory: Value | None = None,
     threads: Value | None = None,
@@ -281,6 +295,8 @@ def diff(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     step_b: Like --step, for B
     max_memory: Hard cap on memory (default: half of the machine's, at most 16GiB)
     threads: Worker threads (default: cores, at least 4, at most 16)
@@ -323,6 +339,8 @@ def diff(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--step-b": step_b,
         "--max-memory": max_memory,
         "--threads": threads,
@@ -369,6 +387,8 @@ def verify(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     quick: bool = False,
     sample: Value | None = None,
     all_data: bool = False,
@@ -417,6 +437,8 @@ def verify(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     quick: Skip tensor data: check metadata, item headers and small records only
     sample: Check only this much of the data, always the same part
     all_data: Of a run, read the data of all steps, as is done of a single checkpoint
@@ -464,6 +486,8 @@ def verify(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--quick": quick,
         "--sample": sample,
         "--all-data": all_data,
@@ -516,6 +540,8 @@ def consolidate(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
     key: Value | Iterable[Value] = (),
@@ -575,6 +601,8 @@ def consolidate(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
@@ -636,6 +664,8 @@ def consolidate(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--include": include,
         "--exclude": exclude,
         "--key": key,
@@ -698,6 +728,8 @@ def convert(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
     key: Value | Iterable[Value] = (),
@@ -762,6 +794,8 @@ def convert(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
@@ -829,6 +863,8 @@ def convert(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--include": include,
         "--exclude": exclude,
         "--key": key,
@@ -896,6 +932,8 @@ def reshard(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
     key: Value | Iterable[Value] = (),
@@ -960,6 +998,8 @@ def reshard(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
@@ -1027,6 +1067,8 @@ def reshard(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--include": include,
         "--exclude": exclude,
         "--key": key,
@@ -1094,6 +1136,8 @@ def cast(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
     key: Value | Iterable[Value] = (),
@@ -1149,6 +1193,8 @@ def cast(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
@@ -1204,6 +1250,8 @@ def cast(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--include": include,
         "--exclude": exclude,
         "--key": key,
@@ -1258,6 +1306,8 @@ def prune(
     threads: Value | None = None,
     max_memory: Value | None = None,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     keep_latest: Value | None = None,
     keep_every: Value | None = None,
     partial: bool = False,
@@ -1278,6 +1328,8 @@ def prune(
     threads: Worker threads (default: cores, at least 4, at most 16)
     max_memory: Hard cap on memory (default: half of the machine's, at most 16GiB)
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     keep_latest: Keep the complete steps with the K highest numbers
     keep_every: Keep steps whose number is a multiple of N
     partial: Delete what interrupted saves have left
@@ -1296,6 +1348,8 @@ def prune(
         "--threads": threads,
         "--max-memory": max_memory,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--keep-latest": keep_latest,
         "--keep-every": keep_every,
         "--partial": partial,
@@ -1323,6 +1377,8 @@ def edit(
     max_pickle: Value | None = None,
     follow_links: bool = False,
     sandbox: Literal["auto", "on", "off"] | None = None,
+    net_timeout: Value | None = None,
+    insecure_http: bool = False,
     include: Value | Iterable[Value] = (),
     exclude: Value | Iterable[Value] = (),
     key: Value | Iterable[Value] = (),
@@ -1358,6 +1414,8 @@ def edit(
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
+    net_timeout: How long a request to a store may go unanswered, its repetitions included (default: 60)
+    insecure_http: Allow http:// to other machines: it shows what is read to the network
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
@@ -1390,6 +1448,8 @@ def edit(
         "--max-pickle": max_pickle,
         "--follow-links": follow_links,
         "--sandbox": sandbox,
+        "--net-timeout": net_timeout,
+        "--insecure-http": insecure_http,
         "--include": include,
         "--exclude": exclude,
         "--key": key,

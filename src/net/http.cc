@@ -1,0 +1,269 @@
+#include "net/http.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "base/text.h"
+#include "modules/loader.h"
+#include "net/answers.h"
+
+namespace dcp::net {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Debian, RHEL, SUSE, Alpine and FreeBSD; curl's own default is that of the system it was built on.
+constexpr const char* kBundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+                                    "/etc/ssl/cert.pem"};
+
+bool may_pass(uint32_t status) { return status == 429 || status == 408 || (status >= 500 && status != 501); }
+
+// The pause before try `n` (from 1): up to 0.1, 0.2, 0.4 ... 5 s. Random, so that many processes do not come back at once.
+milliseconds pause_before(unsigned n) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const int64_t most = std::min<int64_t>(100ll << std::min(n - 1, 10u), 5000);
+  return milliseconds(std::uniform_int_distribution<int64_t>(most / 2, most)(random));
+}
+
+struct Slot {
+  Gate& gate;
+  bool refused = false;
+  explicit Slot(Gate& the_gate) : gate(the_gate) { gate.enter(); }
+  ~Slot() { gate.leave(refused); }
+};
+
+}  // namespace
+
+std::string HttpAnswer::header(std::string_view name) const {
+  std::string found;
+  for (const std::string& line : split(headers, '\n'))
+    if (const size_t colon = line.find(':'); colon != line.npos && lower(line.substr(0, colon)) == name)
+      found = trimmed(line.substr(colon + 1));
+  return found;
+}
+
+void Gate::enter() {
+  std::unique_lock lock(mutex_);
+  free_.wait(lock, [&] { return inside_ < limit_; });
+  ++inside_;
+}
+
+void Gate::leave(bool refused) {
+  const std::lock_guard lock(mutex_);
+  --inside_;
+  limit_ = std::clamp(refused ? limit_ / 2 : limit_ + 1 / limit_, kLeast, kMost);
+  free_.notify_all();
+}
+
+const DcpctlNetTable& Http::module() {
+  const std::lock_guard lock(mutex_);
+  if (module_ == nullptr) module_ = &open_module(settings_->module_folders(), kNetModule);
+  return *module_;
+}
+
+const std::string& Http::ca_bundle() {
+  const std::lock_guard lock(mutex_);
+  for (const char* name : {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
+    if (ca_bundle_.empty()) ca_bundle_ = settings_->value(name);
+  struct stat facts{};
+  for (const char* path : kBundles)
+    if (ca_bundle_.empty() && ::stat(path, &facts) == 0) ca_bundle_ = path;
+  return ca_bundle_;
+}
+
+std::vector<std::string> Http::files() const {
+  std::vector<std::string> all = settings_->module_folders();
+  // Libraries (also those that the C library opens to resolve names), names, certificates.
+  for (const char* path :
+       {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf",
+        "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/run/systemd/resolve", "/run/nscd", "/etc/ssl", "/etc/pki",
+        "/etc/crypto-policies", "/usr/share/ca-certificates", "/var/lib/ca-certificates", "/dev/urandom"})
+    all.emplace_back(path);
+  for (const char* name : {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "OPENSSL_CONF"})
+    if (const std::string path = settings_->value(name); !path.empty()) all.push_back(path);
+  return all;
+}
+
+std::vector<uint16_t> Http::ports() const {
+  std::vector<uint16_t> all{53};  // long answers about names
+  for (const char* name : {"https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"})
+    if (const std::string proxy = settings_->value(name); !proxy.empty())
+      if (const auto url = parse_url(proxy.find("://") == proxy.npos ? "http://" + proxy : proxy)) all.insert(all.end(), {url->port, 1080});
+  return all;
+}
+
+void Http::check_stop() const {
+  if (const int signal = settings_->stop.load()) fail(signal == 2 ? ProblemId::interrupted : ProblemId::terminated, {});
+}
+
+void Http::pause(milliseconds time) const {
+  for (const auto end = Clock::now() + time; Clock::now() < end; check_stop())
+    std::this_thread::sleep_for(std::min<Clock::duration>(milliseconds(50), end - Clock::now()));
+}
+
+int Http::send_once(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why) {
+  const std::optional<Url> url = parse_url(request.url);
+  if (!url) fail(ProblemId::net_address, {.path = path}, request.url.substr(0, request.url.find('?')), "http:// or https:// and a host");
+  if (url->scheme == "http" && !request.local && !settings_->insecure_http && !is_this_machine(url->host))
+    fail(ProblemId::net_insecure, {.path = path}, "http://" + url->authority());
+  std::vector<const char*> headers;
+  for (const std::string& h : request.headers) headers.push_back(h.c_str());
+  const auto silence = std::clamp<int64_t>(settings_->timeout_s * 500, 1000, 30'000);
+  const auto stopped = [](void* stop) { return static_cast<int>(static_cast<const StopFlag*>(stop)->load() != 0); };
+  const DcpctlNetRequest raw{.method = request.method.c_str(),
+                             .url = request.url.c_str(),
+                             .headers = headers.data(),
+                             .header_count = headers.size(),
+                             .body = request.body.empty() ? nullptr : request.body.data(),
+                             .body_bytes = request.body.size(),
+                             .ca_bundle = ca_bundle().empty() ? nullptr : ca_bundle().c_str(),
+                             .direct = request.local,
+                             .connect_ms = static_cast<uint32_t>(request.local ? 1000 : std::min<int64_t>(silence, 10'000)),
+                             .silence_ms = static_cast<uint32_t>(request.local ? 1000 : silence),
+                             .stopped = stopped,
+                             .stopped_argument = const_cast<StopFlag*>(&settings_->stop),
+                             .into = into.data(),
+                             .capacity = into.size()};
+  ++counts_.requests;
+  const auto got = std::make_unique<DcpctlNetAnswer>();
+  DcpctlReason reason{};
+  const int outcome = module().send(&raw, got.get(), &reason);
+  counts_.bytes += got->bytes;
+  answer = {.status = got->status, .bytes = got->bytes, .longer = got->longer != 0, .headers = got->headers, .error = got->error};
+  why = reason.text;
+  if (outcome == kDcpctlNetStopped) check_stop();
+  return outcome;
+}
+
+HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes into, const Check& check) {
+  // A store that has answered before will again; one that never has may be the wrong one.
+  constexpr unsigned kFirstTries = 7, kTriesForHost = 3;
+  uint64_t received = 0;
+  auto since = Clock::now();
+  for (unsigned n = 1;; ++n) {
+    const HttpRequest request = make(received);
+    HttpAnswer answer;
+    std::string why;
+    int outcome = send_in_turn(path, request, into.subspan(received), answer, why);
+    if (answer.ok()) {
+      has_answered_ = true;
+      if (check) check(answer, received);
+      received += answer.bytes;
+      if (outcome == kDcpctlNetAnswered && received < request.expected) outcome = kDcpctlNetLost, why = "the body was cut short";
+      if (answer.bytes > 0) n = 1, since = Clock::now();
+    }
+    const bool passes = may_pass(answer.status);
+    if (outcome == kDcpctlNetAnswered && !passes) {
+      answer.bytes = received;
+      return answer;
+    }
+    const unsigned tries = outcome == kDcpctlNetNoHost ? kTriesForHost : kFirstTries;
+    const bool is_over = outcome == kDcpctlNetWrong || request.local || (!has_answered_ && n >= tries) ||
+                         Clock::now() - since >= std::chrono::seconds(settings_->timeout_s);
+    if (is_over && passes) return answer;  // the store's own words
+    if (is_over) give_up(path, request, outcome, why, n);
+    ++counts_.retries;
+    milliseconds wait = pause_before(n);
+    if (const auto seconds = decimal<uint32_t>(answer.header("retry-after")))
+      wait = std::max(wait, milliseconds(1000ll * std::min(*seconds, 30u)));
+    pause(wait);
+  }
+}
+
+int Http::send_in_turn(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why) {
+  Slot slot(gate_);
+  check_stop();
+  const int outcome = send_once(path, request, into, answer, why);
+  slot.refused = answer.status == 503 || answer.status == 429;
+  return outcome;
+}
+
+void Http::give_up(const std::string& path, const HttpRequest& request, int outcome, const std::string& why, unsigned tries) {
+  Problem p = make_problem(ProblemId::net_failed, {.path = path}, why);
+  const std::string host = parse_url(request.url)->authority();
+  if (why.find("certificate") != why.npos)
+    p.hint = "certificates are looked up in " + (ca_bundle().empty() ? "curl's own place" : ca_bundle()) + "; SSL_CERT_FILE names others";
+  else if (outcome == kDcpctlNetNoHost) p.hint = "is " + host + " the right name, and does it take a proxy to reach it (HTTPS_PROXY)?";
+  else p.hint = host + " was asked " + counted(tries, "time") + ": is it the right address, and can it be reached from here?";
+  throw Error(std::move(p));
+}
+
+HttpAnswer Http::ask(const std::string& path, const HttpRequest& request, std::string& body, size_t cap) {
+  body.resize(64 << 10);
+  for (;;) {
+    HttpAnswer answer = send(path, [&](uint64_t) { return request; }, std::as_writable_bytes(std::span(body)), nullptr);
+    if (answer.longer && body.size() < cap) {
+      body.resize(std::min(body.size() * 16, cap));
+      continue;
+    }
+    if (answer.longer) fail(ProblemId::net_refused, {.path = path}, "an answer of more than " + human_bytes(cap));
+    body.resize(answer.bytes);
+    return answer;
+  }
+}
+
+namespace {
+void check(int outcome, const std::string& path, const DcpctlReason& why) {
+  if (outcome != 0) fail(ProblemId::net_credentials, {.path = path}, why.text);
+}
+}  // namespace
+
+std::string Http::sha256(std::string_view data) {
+  std::string digest(32, '\0');
+  DcpctlReason why{};
+  check(module().sha256(data.data(), data.size(), reinterpret_cast<unsigned char*>(digest.data()), &why), {}, why);
+  return digest;
+}
+
+std::string Http::hmac_sha256(std::string_view key, std::string_view data) {
+  std::string digest(32, '\0');
+  DcpctlReason why{};
+  check(module().hmac_sha256(key.data(), key.size(), data.data(), data.size(), reinterpret_cast<unsigned char*>(digest.data()), &why), {},
+        why);
+  return digest;
+}
+
+std::string Http::sign_rs256(const std::string& path, const std::string& pem, std::string_view data) {
+  std::string signature(2048, '\0');
+  uint64_t bytes = signature.size();
+  DcpctlReason why{};
+  check(module().sign_rs256(pem.c_str(), data.data(), data.size(), reinterpret_cast<unsigned char*>(signature.data()), &bytes, &why), path,
+        why);
+  signature.resize(bytes);
+  return signature;
+}
+
+// ---- what stores say when they refuse
+
+std::string code_of(const HttpAnswer& answer) {
+  if (const std::string code = element(answer.error, "Code"); !code.empty()) return code;
+  return answer.header("x-error-code");  // of Hugging Face
+}
+
+std::string reason_of(const HttpAnswer& answer) {
+  std::string text = element(answer.error, "Message");
+  const auto json = nlohmann::json::parse(answer.error, nullptr, false);
+  if (text.empty() && json.is_object() && json.contains("error")) {
+    const auto& error = json["error"];
+    if (error.is_string())
+      text = error.get<std::string>() + (json.contains("error_description") ? ": " + json.value("error_description", "") : "");
+    else if (error.is_object() && error.contains("message") && error["message"].is_string()) text = error["message"].get<std::string>();
+  }
+  if (text.empty()) text = answer.header("x-error-message");
+  const std::string code = code_of(answer);
+  const std::string both = code.empty() || text.empty() ? code + text : code + ": " + text;
+  return std::to_string(answer.status) + (both.empty() ? "" : " " + both.substr(0, 300));
+}
+
+void refuse(const std::string& path, const HttpAnswer& answer, std::string hint) {
+  Problem p = make_problem(ProblemId::net_refused, {.path = path}, reason_of(answer));
+  p.hint = std::move(hint);
+  throw Error(std::move(p));
+}
+
+}  // namespace dcp::net

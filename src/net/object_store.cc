@@ -1,0 +1,294 @@
+#include "net/object_store.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/file_names.h"
+#include "base/text.h"
+#include "net/answers.h"
+
+namespace dcp::net {
+namespace {
+
+constexpr uint64_t kBlock = 64 << 10, kDirect = 512 << 10;
+constexpr uint64_t kBlocks = 64;                  // that fit beside each other, the largest ones: as many as requests may be under way
+constexpr auto kFresh = std::chrono::seconds(2);  // a listing, which a process that waits for something asks for again
+
+FileFacts file_facts(const ObjectFacts& o) { return {.bytes = o.bytes, .kind = FileKind::kRegular, .modified_ns = o.modified_ns}; }
+
+[[noreturn]] void changed(const std::string& path, std::string got) { fail(ProblemId::net_changed, {.path = path}, std::move(got)); }
+
+}  // namespace
+
+std::string without_quotes(std::string version) {
+  if (version.starts_with("W/")) version.erase(0, 2);
+  std::erase(version, '"');
+  return version;
+}
+
+ObjectFacts facts_of(const HttpAnswer& answer) {
+  const std::string range = answer.header("content-range");
+  const size_t slash = range.find('/');
+  const auto bytes = decimal<uint64_t>(slash == range.npos ? answer.header("content-length") : range.substr(slash + 1));
+  return {.bytes = bytes.value_or(0),
+          .modified_ns = nanoseconds_of(answer.header("last-modified")),
+          .version = without_quotes(answer.header("etag"))};
+}
+
+std::vector<std::string> range_headers(const ObjectFacts& facts, uint64_t first, uint64_t last) {
+  std::vector<std::string> headers{"range: bytes=" + std::to_string(first) + "-" + std::to_string(last)};
+  if (!facts.version.empty()) headers.push_back("if-match: \"" + facts.version + "\"");
+  return headers;
+}
+
+// ---- what there is
+
+// The listing of `folder`, asked for by one thread at a time.
+std::shared_ptr<const ObjectStore::Listed> ObjectStore::listed(const std::string& folder) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    std::shared_ptr<Listed>& at = listings_[folder];
+    if (at && at->is_coming) {
+      changed_.wait(lock);
+      continue;
+    }
+    if (at && Clock::now() - at->when < kFresh) return at;
+    const auto mine = at = std::make_shared<Listed>();
+    lock.unlock();
+    try {
+      mine->listing = origin_->list(folder);
+    } catch (...) {
+      lock.lock();
+      listings_.erase(folder);
+      changed_.notify_all();
+      throw;
+    }
+    lock.lock();
+    mine->when = Clock::now();
+    mine->is_coming = false;
+    changed_.notify_all();
+    return mine;
+  }
+}
+
+// The same if it is here, or on its way.
+std::shared_ptr<const ObjectStore::Listed> ObjectStore::known(const std::string& folder) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = listings_.find(folder);
+    if (at == listings_.end() || (!at->second->is_coming && Clock::now() - at->second->when >= kFresh)) return nullptr;
+  }
+  return listed(folder);
+}
+
+std::optional<ObjectFacts> ObjectStore::find(const std::string& path) {
+  const SplitPath split = split_path(path);
+  if (const auto around = known(folder_around(path))) {
+    const auto at = around->listing.objects.find(split.name);
+    if (at != around->listing.objects.end()) return at->second;
+    if (around->listing.complete) return std::nullopt;
+  }
+  return origin_->look(path);
+}
+
+std::optional<FileFacts> ObjectStore::facts(const std::string& path) {
+  const FileFacts folder{.kind = FileKind::kDirectory};
+  if (const auto around = known(folder_around(path)); around && around->listing.complete) {
+    const std::string name = split_path(path).name;
+    if (const auto at = around->listing.objects.find(name); at != around->listing.objects.end()) return file_facts(at->second);
+    return around->listing.folders.contains(name) ? std::optional(folder) : std::nullopt;
+  }
+  if (origin_->lists() && !listed(path)->listing.empty()) return folder;
+  if (const auto found = find(path)) return file_facts(*found);
+  return !origin_->lists() && !listed(path)->listing.empty() ? std::optional(folder) : std::nullopt;
+}
+
+std::vector<DirEntry> ObjectStore::list(const std::string& folder) {
+  const auto here = listed(folder);
+  std::vector<DirEntry> entries;
+  for (const auto& [name, facts] : here->listing.objects) entries.push_back({.name = name, .kind = FileKind::kRegular});
+  for (const std::string& name : here->listing.folders)
+    if (!here->listing.objects.contains(name)) entries.push_back({.name = name, .kind = FileKind::kDirectory});
+  if (entries.empty()) fail(ProblemId::io_list, {.path = folder}, "no such folder");
+  std::ranges::sort(entries, {}, &DirEntry::name);
+  return entries;
+}
+
+// ---- open objects
+
+Handle ObjectStore::handle_of(const std::string& path, const ObjectFacts& facts, bool is_inner) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Object>& known = objects_[path];
+  const bool is_same = known && known->facts.bytes == facts.bytes && known->facts.version == facts.version;
+  if (known && !is_same && is_inner) changed(path, "another object has its name now");  // of one checkpoint, read in parts
+  if (known && !is_same)
+    for (const auto& [first, block] : known->blocks)
+      if (block->state == Block::kHere) held_bytes_ -= block->size;
+  if (!is_same) known = std::make_shared<Object>(Object{.path = path, .facts = facts, .blocks = {}});
+  if (closed_.empty()) {
+    closed_.push_back(static_cast<Handle>(open_.size()));
+    open_.emplace_back();
+  }
+  const Handle handle = closed_.back();
+  closed_.pop_back();
+  open_[static_cast<size_t>(handle)] = known;
+  return handle;
+}
+
+Handle ObjectStore::open_read(const std::string& path) {
+  const std::optional<ObjectFacts> facts = find(path);
+  if (!facts) fail(ProblemId::io_open, {.path = path}, "no such object");
+  return handle_of(path, *facts, false);
+}
+
+std::optional<Handle> ObjectStore::open_beneath(const std::string& root, std::string_view name, FollowLinks) {
+  const std::string path = (root.ends_with('/') ? root : root + "/") + std::string(name);
+  if (origin_->lists()) listed(folder_around(path));  // one listing instead of a look at each object
+  const std::optional<ObjectFacts> facts = find(path);
+  return facts ? std::optional(handle_of(path, *facts, true)) : std::nullopt;
+}
+
+std::shared_ptr<ObjectStore::Object> ObjectStore::object(Handle file) {
+  const std::lock_guard lock(mutex_);
+  return open_.at(static_cast<size_t>(file));
+}
+
+FileFacts ObjectStore::facts(Handle file) { return file_facts(object(file)->facts); }
+
+std::string ObjectStore::name_of(Handle file) { return object(file)->path; }
+
+void ObjectStore::close(Handle file) {
+  const std::lock_guard lock(mutex_);
+  open_.at(static_cast<size_t>(file)).reset();
+  closed_.push_back(file);
+}
+
+// ---- reading
+
+size_t ObjectStore::read(Handle file, uint64_t offset, MutableBytes buffer) {
+  const std::shared_ptr<Object> o = object(file);
+  if (offset >= o->facts.bytes || buffer.empty()) return 0;
+  buffer = buffer.first(std::min<uint64_t>(buffer.size(), o->facts.bytes - offset));
+  if (buffer.size() < kDirect) return read_block(*o, offset, buffer);
+  fetch(*o, offset, buffer);
+  return buffer.size();
+}
+
+// The block with the byte at `offset`, and where it begins. If there is none, one of at least `wanted` bytes that the caller has to fetch.
+std::pair<uint64_t, std::shared_ptr<ObjectStore::Block>> ObjectStore::block_at(Object& o, uint64_t offset, uint64_t wanted, bool& is_mine) {
+  auto next = o.blocks.upper_bound(offset);
+  const auto before = next == o.blocks.begin() ? o.blocks.end() : std::prev(next);
+  const uint64_t end_before = before == o.blocks.end() ? 0 : before->first + before->second->size;
+  is_mine = before == o.blocks.end() || offset >= end_before;
+  if (!is_mine) return {before->first, before->second};
+  // Reading in order asks for more each time; what is near the end comes in one piece with it.
+  uint64_t first = std::max(offset / kBlock * kBlock, end_before), size = kBlock;
+  if (before != o.blocks.end() && first == end_before)
+    size = std::min(before->second->size * 2, std::max(kBlock, http_->settings().cache_bytes / kBlocks));
+  if (o.facts.bytes - offset <= kBlock) first = std::max(end_before, o.facts.bytes - std::min(kBlock, o.facts.bytes));
+  const uint64_t limit = next == o.blocks.end() ? o.facts.bytes : next->first;
+  size = std::min(std::max(size, offset - first + wanted), limit - first);
+  auto block = std::make_shared<Block>();
+  block->size = size;
+  o.blocks.emplace(first, block);
+  held_bytes_ += size;
+  return {first, block};
+}
+
+// Drops the blocks that were used the longest time ago, but never one that is on its way.
+void ObjectStore::make_room(uint64_t bytes) {
+  std::vector<std::tuple<uint64_t, Object*, uint64_t>> all;
+  for (const auto& [path, o] : objects_)
+    for (const auto& [first, block] : o->blocks)
+      if (block->state == Block::kHere) all.emplace_back(block->used, o.get(), first);
+  std::ranges::sort(all);
+  for (const auto& [used, o, first] : all) {
+    if (held_bytes_ + bytes <= http_->settings().cache_bytes / 2) return;
+    held_bytes_ -= o->blocks.at(first)->size;
+    o->blocks.erase(first);
+  }
+}
+
+size_t ObjectStore::read_block(Object& o, uint64_t offset, MutableBytes buffer) {
+  std::unique_lock lock(mutex_);
+  if (held_bytes_ + kDirect > http_->settings().cache_bytes) make_room(kDirect);
+  bool is_mine = false;
+  const auto [first, block] = block_at(o, offset, buffer.size(), is_mine);
+  if (is_mine) {
+    lock.unlock();
+    const auto end = [&](auto state) {
+      lock.lock();
+      block->state = state;
+      changed_.notify_all();
+    };
+    try {
+      block->bytes.resize(block->size);
+      fetch(o, first, block->bytes);
+    } catch (...) {
+      end(Block::kFailed);
+      held_bytes_ -= block->size;
+      o.blocks.erase(first);
+      throw;
+    }
+    end(Block::kHere);
+  }
+  changed_.wait(lock, [&] { return block->state != Block::kComing; });
+  if (block->state == Block::kFailed) {  // its own reader has the error; this one tries for itself
+    lock.unlock();
+    fetch(o, offset, buffer);
+    return buffer.size();
+  }
+  block->used = ++uses_;
+  const size_t n = std::min<uint64_t>(buffer.size(), first + block->size - offset);
+  std::copy_n(block->bytes.begin() + static_cast<ptrdiff_t>(offset - first), n, buffer.begin());
+  return n;
+}
+
+// Whether the bytes of an answer are those of the object from `first` on.
+void ObjectStore::check(const Object& o, uint64_t first, const HttpAnswer& answer) const {
+  const std::string range = answer.header("content-range");
+  if (range.empty() && first == 0 && answer.status == 200) {
+    const auto length = decimal<uint64_t>(answer.header("content-length"));
+    if (length && *length != o.facts.bytes) changed(o.path, grouped(*length) + " bytes, where there were " + grouped(o.facts.bytes));
+  } else if (range.empty()) {
+    fail(ProblemId::net_refused, {.path = o.path}, "the whole object instead of a part of it", "a store that answers ranges");
+  } else {
+    const size_t space = range.find(' '), dash = range.find('-'), slash = range.find('/');
+    const std::string begin = space == range.npos || dash == range.npos ? "" : range.substr(space + 1, dash - space - 1);
+    if (decimal<uint64_t>(begin) != first) fail(ProblemId::net_refused, {.path = o.path}, range, "bytes from " + std::to_string(first));
+    const std::string total = slash == range.npos ? "" : range.substr(slash + 1);
+    if (total != "*" && decimal<uint64_t>(total) != o.facts.bytes)
+      changed(o.path, total + " bytes, where there were " + std::to_string(o.facts.bytes));
+  }
+  const std::string version = without_quotes(answer.header("etag"));
+  if (!version.empty() && !o.facts.version.empty() && version != o.facts.version) changed(o.path, "another ETag");
+}
+
+void ObjectStore::fetch(const Object& o, uint64_t first, MutableBytes buffer) {
+  const uint64_t last = first + buffer.size() - 1;
+  for (bool has_renewed = false;; has_renewed = true) {
+    const auto make = [&](uint64_t received) {
+      HttpRequest request = origin_->get(o.path, o.facts, first + received, last);
+      request.expected = buffer.size();
+      return request;
+    };
+    const HttpAnswer answer =
+        http_->send(o.path, make, buffer, [&](const HttpAnswer& a, uint64_t received) { check(o, first + received, a); });
+    if (answer.ok()) return;
+    if (answer.status == 412 || answer.status == 404 || answer.status == 416) changed(o.path, reason_of(answer));
+    if (has_renewed || !origin_->renew(o.path, answer)) origin_->refuse(o.path, answer);
+  }
+}
+
+ReadCapabilities ObjectStore::read_capabilities(const std::string& path) {
+  ReadCapabilities can{.requests = 32, .request_bytes = 4 << 20, .network = true};
+  can.files = http_->files();
+  can.ports = http_->ports();
+  for (std::string& file : origin_->files()) can.files.push_back(std::move(file));
+  for (const uint16_t port : origin_->ports()) can.ports.push_back(port);
+  can.ports.push_back(443);
+  if (const auto url = parse_url(origin_->endpoint(path))) can.ports.push_back(url->port);
+  return can;
+}
+
+}  // namespace dcp::net
