@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "app/resources.h"
+#include "base/file_names.h"
 #include "inputs/open.h"
 #include "inputs/run.h"
 #include "line/commands.h"
@@ -153,9 +154,12 @@ std::vector<std::string> steps_in(const std::string& run, Context& context) {
   return all;
 }
 
+// The checkpoint that a line names; "": none, or one in a store. Who presses a key does not wait for a network.
+std::string near_source(const Unfinished& line) { return scheme_of(line.source()).empty() ? line.source() : ""; }
+
 int run_words(const Options& o, Context& context) {
   const Unfinished line = read_unfinished(o.words, context);
-  const std::string path = line.source();
+  const std::string path = near_source(line);
   const SourceNames names{.keys =
                               [&](const std::string& prefix) {
                                 return path.empty() ? std::vector<std::string>{} : keys_of({path, line.step}, prefix, true, context);
@@ -202,7 +206,8 @@ void add_completions(Command& c, Context& context) {
   c.before_rights = [options, &path, &step, &context] {
     if (options->what != "words") return;
     const Unfinished line = read_unfinished(options->words, context);
-    path.given = line.source().empty() ? std::vector<std::string>{} : std::vector{line.source()};
+    const std::string source = near_source(line);
+    path.given = source.empty() ? std::vector<std::string>{} : std::vector{source};
     step.given = std::vector(path.given.size(), line.step);
   };
   c.run = [options, &context] { return run(*options, context); };

@@ -108,10 +108,12 @@ void enter_sandbox_of(Command& command, Context& context) {
   const When when = context.common.sandbox;
   if (command.find("--sandbox") == nullptr || when == When::kNever) return;
   if (when == When::kAuto && is_one_of_several()) return;
-  const bool confined = enter_sandbox(needs_of(command, context.store));
+  const Sandbox needs = needs_of(command, context.store);
+  const bool confined = enter_sandbox(needs);
   if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
-  if (context.common.verbose > 1)
-    context.info(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
+  if (context.common.verbose < 2) return;
+  context.info(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
+  if (confined && needs.network && landlock_version() < 4) context.info("TCP is not confined: that takes Linux 6.7");
 }
 
 }  // namespace dcp::cmd

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kRenewBefore = 300;
+constexpr int64_t kRenewBefore = 300, kTryEvery = 60;  // seconds
 
 int64_t now() { return std::time(nullptr); }
 
@@ -122,18 +122,25 @@ std::optional<AwsCredentials> AwsChain::credentials(const std::string& path) {
   const std::string no_sign = lower(http_.settings().value("AWS_NO_SIGN_REQUEST"));
   if (no_sign == "yes" || no_sign == "true" || no_sign == "1") return std::nullopt;
   path_ = path;
-  if (!held_ || (held_->expires && *held_->expires - now() < kRenewBefore)) {
-    Found found = chain();
-    if (!found) {
-      Problem p = make_problem(ProblemId::net_credentials, {.path = path});
-      p.hint = "AWS_PROFILE, 'aws configure' or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY give some; AWS_NO_SIGN_REQUEST=YES reads a "
-               "public bucket without";
-      throw Error(std::move(p));
-    }
-    if (found->expires && *found->expires <= now())
-      wrong("those of " + found->source + " ended " + utc(*found->expires, "%F %T") + " UTC", "sign in again, or renew them");
-    held_ = std::move(found);
+  const int64_t time = now(), left = held_ && held_->expires ? *held_->expires - time : kRenewBefore;
+  if (held_ && (left >= kRenewBefore || (left > 0 && time < next_try_))) return held_;
+  next_try_ = time + kTryEvery;
+  Found found;
+  try {
+    found = chain();
+  } catch (const Error&) {
+    if (!held_ || left <= 0) throw;
+    return held_;  // they are good for a while
   }
+  if (!found) {
+    Problem p = make_problem(ProblemId::net_credentials, {.path = path});
+    p.hint = "AWS_PROFILE, 'aws configure' or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY give some; AWS_NO_SIGN_REQUEST=YES reads a "
+             "public bucket without";
+    throw Error(std::move(p));
+  }
+  if (found->expires && *found->expires <= time)
+    wrong("those of " + found->source + " ended " + utc(*found->expires, "%F %T") + " UTC", "sign in again, or renew them");
+  held_ = std::move(found);
   return held_;
 }
 
@@ -160,9 +167,10 @@ void AwsChain::prepare() {
 }
 
 AwsChain::Found AwsChain::chain() {
-  if (Found found = from_environment()) return found;
   read_files();
-  if (const Profile& p = profile(name_); p.contains("role_arn") && !p.contains("web_identity_token_file")) return from_role(name_, {});
+  const Profile& p = profile(name_);
+  if (Found found = from_environment()) return found;
+  if (p.contains("role_arn") && !p.contains("web_identity_token_file")) return from_role(name_, {});
   if (Found found = from_profile(name_, true)) return found;
   if (Found found = from_container()) return found;
   return from_instance();

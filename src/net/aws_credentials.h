@@ -62,6 +62,7 @@ class AwsChain {
   Sections config_, keys_file_;
   std::map<std::string, Profile> profiles_;
   std::optional<AwsCredentials> held_;
+  int64_t next_try_ = 0;  // of renewing them
 };
 
 // A JSON object with the keys AccessKeyId, SecretAccessKey, Token or SessionToken, and Expiration. nullopt: it has not all of them.

@@ -189,6 +189,9 @@ void Http::give_up(const std::string& path, const HttpRequest& request, int outc
   if (why.find("certificate") != why.npos)
     p.hint = "certificates are looked up in " + (ca_bundle().empty() ? "curl's own place" : ca_bundle()) + "; SSL_CERT_FILE names others";
   else if (outcome == kDcpctlNetNoHost) p.hint = "is " + host + " the right name, and does it take a proxy to reach it (HTTPS_PROXY)?";
+  else if (has_answered_)
+    p.hint =
+        host + " had answered before, and then not for " + std::to_string(settings_->timeout_s) + " s: try again when the network is well";
   else p.hint = host + " was asked " + counted(tries, "time") + ": is it the right address, and can it be reached from here?";
   throw Error(std::move(p));
 }

@@ -10,7 +10,7 @@
 namespace dcp::net {
 namespace {
 
-constexpr uint64_t kBlock = 64 << 10, kDirect = 512 << 10;
+constexpr uint64_t kBlock = 64 << 10, kGap = 256 << 10, kLong = 128 << 10, kDirect = 512 << 10;
 constexpr uint64_t kBlocks = 64;                  // that fit beside each other, the largest ones: as many as requests may be under way
 constexpr auto kFresh = std::chrono::seconds(2);  // a listing, which a process that waits for something asks for again
 
@@ -88,7 +88,14 @@ std::optional<ObjectFacts> ObjectStore::find(const std::string& path) {
     if (at != around->listing.objects.end()) return at->second;
     if (around->listing.complete) return std::nullopt;
   }
-  return origin_->look(path);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = looked_.find(path); at != looked_.end() && Clock::now() - at->second.when < kFresh) return at->second.facts;
+  }
+  const std::optional<ObjectFacts> facts = origin_->look(path);
+  const std::lock_guard lock(mutex_);
+  looked_[path] = {.facts = facts, .when = Clock::now()};
+  return facts;
 }
 
 std::optional<FileFacts> ObjectStore::facts(const std::string& path) {
@@ -181,10 +188,13 @@ std::pair<uint64_t, std::shared_ptr<ObjectStore::Block>> ObjectStore::block_at(O
   const uint64_t end_before = before == o.blocks.end() ? 0 : before->first + before->second->size;
   is_mine = before == o.blocks.end() || offset >= end_before;
   if (!is_mine) return {before->first, before->second};
-  // Reading in order asks for more each time; what is near the end comes in one piece with it.
-  uint64_t first = std::max(offset / kBlock * kBlock, end_before), size = kBlock;
-  if (before != o.blocks.end() && first == end_before)
-    size = std::min(before->second->size * 2, std::max(kBlock, http_->settings().cache_bytes / kBlocks));
+  // Reading in order, if with small gaps, asks for more each time, a long read is the beginning of more, and what is near the end comes in
+  // one piece with it.
+  const uint64_t most = std::max(kBlock, http_->settings().cache_bytes / kBlocks);
+  const bool is_in_order = before != o.blocks.end() && offset - end_before <= kGap;
+  uint64_t first = is_in_order ? end_before : offset / kBlock * kBlock;
+  uint64_t size = std::min(is_in_order ? before->second->size * 2 : kBlock, most);
+  if (wanted >= kLong) size = std::max(size, std::min(4 * wanted, most));
   if (o.facts.bytes - offset <= kBlock) first = std::max(end_before, o.facts.bytes - std::min(kBlock, o.facts.bytes));
   const uint64_t limit = next == o.blocks.end() ? o.facts.bytes : next->first;
   size = std::min(std::max(size, offset - first + wanted), limit - first);

@@ -49,6 +49,11 @@ class ObjectStore final : public Store {
     bool is_coming = true;
   };
 
+  struct Looked {
+    std::optional<ObjectFacts> facts;
+    Clock::time_point when;
+  };
+
   std::shared_ptr<const Listed> listed(const std::string& folder);
   std::shared_ptr<const Listed> known(const std::string& folder);
   std::optional<ObjectFacts> find(const std::string& path);
@@ -65,6 +70,7 @@ class ObjectStore final : public Store {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Listed>> listings_;
+  std::map<std::string, Looked> looked_;                    // at objects that no listing has
   std::map<std::string, std::shared_ptr<Object>> objects_;  // all that have been opened, by path
   std::vector<std::shared_ptr<Object>> open_;               // by handle
   std::vector<Handle> closed_;

@@ -129,6 +129,7 @@ def part_others(t, folder):
         reading(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "hf://org/runs/", environment(t.scratch, HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN)))
         from_web(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, f"{web.url}/bucket/runs/", environment(t.scratch)))
         hub_alone(t, hub, folder)
+        much(t)
     finally:
         for server in (web, hub, gcs):
             server.end()
@@ -140,6 +141,25 @@ def from_web(both):
                   ["consolidate", "hf@", "m.safetensors"], ["consolidate", "dcp@", "m.pt"], ["verify", "dcp@", "--against", "manifest.json@"]]:  # fmt: skip
         both.same(*words)
     both.says(3, "there is no such file or folder", "inspect", "none@")
+
+
+def much(t):
+    """More than 100 GB: it is said before they are read."""
+    elements = 26_000_000_000
+    header = json.dumps({"w": {"dtype": "F32", "shape": [elements], "data_offsets": [0, 4 * elements]}}).encode()
+    folder = t.scratch / "much"
+    folder.mkdir()
+    with open(folder / "w.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 4 * elements)
+    server = rclone_http(folder)
+    run = subprocess.Popen([t.dcpctl, "verify", f"{server.url}/w.safetensors"], cwd=t.scratch, env=environment(t.scratch), stderr=subprocess.PIPE)
+    said = run.stderr.readline()
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=20)
+    server.end()
+    if b"reading 96.9 GiB over the network" not in said:
+        FAULTS.append(f"104 GB: {said!r}")
 
 
 def hub_alone(t, hub, folder):

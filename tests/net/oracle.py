@@ -21,6 +21,7 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
 import botocore.session
+import botocore.tokens
 
 FAULTS = []
 LETTERS = "abcXYZ019 -._~+%&=?#'\"()!*,;:@$[]<>|\\^`{}é漢\t/"
@@ -158,6 +159,8 @@ def theirs_of(variables):
     if (child := os.fork()) == 0:
         os.environ.clear()
         os.environ.update(variables)
+        for provider in (botocore.credentials.SSOProvider, botocore.tokens.SSOTokenProvider):
+            provider._SSO_TOKEN_CACHE_DIR = variables["HOME"] + "/.aws/sso/cache"
         try:
             c = botocore.session.Session().get_credentials()
             c = c and c.get_frozen_credentials()
