@@ -213,7 +213,7 @@ void ObjectStore::make_room(uint64_t bytes) {
       if (block->state == Block::kHere) all.emplace_back(block->used, o.get(), first);
   std::ranges::sort(all);
   for (const auto& [used, o, first] : all) {
-    if (held_bytes_ + bytes <= http_->settings().cache_bytes / 2) return;
+    if (held_bytes_ + bytes <= http_->settings().cache_bytes / 4 * 3) return;
     held_bytes_ -= o->blocks.at(first)->size;
     o->blocks.erase(first);
   }
