@@ -32,6 +32,7 @@ namespace {
 constexpr const char* kAbout =
     R"(Works on the folders that torch.distributed.checkpoint writes, without Python, without the trainer's code and without executing
 what is in them. The answer goes to standard output, everything else to standard error. An output appears whole or not at all.
+What is read may lie in a store: s3://BUCKET/KEY, gs://BUCKET/KEY, hf://ORG/NAME[@REVISION][/PATH] or https://HOST/PATH.
 
   dcpctl inspect step-1000
   dcpctl list run --latest-full

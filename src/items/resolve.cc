@@ -494,8 +494,9 @@ ResolvedBlob& ItemResolver::blob_at(ItemId item) {
   return out_.blobs[item];
 }
 
-// Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly, and a few hundred where each read takes long.
-constexpr size_t kBatch = 256, kMinBatch = 16;
+// Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly. Where there are more workers than a disk
+// gets, each read takes long: then a few hundred are shared, too.
+constexpr size_t kBatch = 256, kMinBatch = 16, kManyWorkers = 17;
 
 // Items of a checkpoint lie side by side; if two overlap, at least one is lost. In malicious metadata, 10^5 items may overlap, each of
 // which unpacks to a thousand times the file.
@@ -612,7 +613,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   wanted = by_place(catalog, wanted);
   keep_uncrowded(catalog, wanted, options.faults, out.findings);
   ItemResolver items(files, catalog, options, out);
-  const size_t share = std::clamp(wanted.size() / (4 * std::max(options.workers, 1u)), kMinBatch, kBatch);
+  const size_t share = options.workers < kManyWorkers ? kBatch : std::clamp(wanted.size() / (4 * options.workers), kMinBatch, kBatch);
   parallel_for(options.workers, (wanted.size() + share - 1) / share, stop, [&](unsigned, uint64_t n) {
     const size_t first = n * share;
     batch(items, catalog, std::span(wanted).subspan(first, std::min(share, wanted.size() - first)));

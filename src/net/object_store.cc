@@ -11,7 +11,7 @@ namespace dcp::net {
 namespace {
 
 constexpr uint64_t kBlock = 64 << 10, kGap = 256 << 10, kLong = 128 << 10, kDirect = 512 << 10;
-constexpr uint64_t kBlocks = 64;                  // that fit beside each other, the largest ones: as many as requests may be under way
+constexpr uint64_t kBlocks = 128;                 // the largest ones that fit: those under way, and those being read
 constexpr auto kFresh = std::chrono::seconds(2);  // a listing, which a process that waits for something asks for again
 
 FileFacts file_facts(const ObjectFacts& o) { return {.bytes = o.bytes, .kind = FileKind::kRegular, .modified_ns = o.modified_ns}; }
@@ -213,7 +213,7 @@ void ObjectStore::make_room(uint64_t bytes) {
       if (block->state == Block::kHere) all.emplace_back(block->used, o.get(), first);
   std::ranges::sort(all);
   for (const auto& [used, o, first] : all) {
-    if (held_bytes_ + bytes <= http_->settings().cache_bytes / 2) return;
+    if (held_bytes_ + bytes <= http_->settings().cache_bytes / 4 * 3) return;
     held_bytes_ -= o->blocks.at(first)->size;
     o->blocks.erase(first);
   }
