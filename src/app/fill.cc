@@ -85,6 +85,9 @@ Filled fill(const FillRequest& request, Ready& ready, Selected& selected, World&
   const Opened model = open(std::move(reading), ready.opened.memory_cap, world);
   const Catalog& other = model.catalog();
   refuse_source(request.output, other);
+  std::set<std::string_view> own;
+  for (const Entry& e : selected.selection.entries) own.insert(e.key);
+  check_opened(*model.found, [&](std::string_view key) { return own.contains(key); });
   const Two two{request, ready.catalog(), selected.selection, other};
   const Expectation found = compare(two);
   Problem p = make_problem(ProblemId::expect_differs, {.path = request.model});
@@ -93,8 +96,6 @@ Filled fill(const FillRequest& request, Ready& ready, Selected& selected, World&
     p.hint = world.events.name_of("map") + " auto or " + world.events.name_of("rename") + " gives it the names that are there";
   refuse_differences(found, std::move(p), world);
 
-  std::set<std::string_view> own;
-  for (const Entry& e : selected.selection.entries) own.insert(e.key);
   std::vector<TensorId> taken;
   for (TensorId id = 0; id < other.tensors.size(); ++id)
     if (!own.contains(other.key(other.tensors[id]))) taken.push_back(id);

@@ -12,7 +12,7 @@ BucketOrigin::Place BucketOrigin::place_of(const std::string& path) {
   const size_t slash = std::min(rest.find('/'), rest.size());
   Place place{.bucket = rest.substr(0, slash), .key = slash < rest.size() ? rest.substr(slash + 1) : ""};
   const bool is_name =
-      place.bucket.size() >= 2 &&
+      !place.bucket.empty() &&
       place.bucket.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == place.bucket.npos;
   if (!is_name)
     fail(ProblemId::net_address, {.path = path}, place.bucket.empty() ? "no bucket" : place.bucket,
