@@ -300,12 +300,9 @@ int WriteReport::done(Context& context) {
   if (context.common.json) context.print(document_);
   else if (request.dry_run) print_plan(context);
   else if (!context.common.quiet)
-    context.print(fitted(context,
-                         "wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
-                             human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
-                             rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) +
-                             "\n",
-                         STDOUT_FILENO));
+    context.print("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
+                  human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
+                  rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
   return exit_;
 }
 

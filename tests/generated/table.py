@@ -11,7 +11,7 @@ from pathlib import Path
 
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs/guide.md"
 NAME = re.compile(r"-[A-Za-z]|--[a-z0-9]+(-[a-z0-9]+)*")
-PATHS = {"A", "B", "CKPT", "CKPT2", "DIR", "FILE", "MAP", "MAP2", "OUT", "REF", "RUN"}
+PATHS = {"A", "B", "CKPT", "CKPT2", "DIR", "FILE", "MAP", "MAP2", "MODEL", "OUT", "REF", "RUN"}
 EXIT_CODES = [0, 1, 2, 3, 4, 5, 6, 129, 130, 143]
 
 
