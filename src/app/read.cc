@@ -100,6 +100,7 @@ Selection all_keys(const Catalog& catalog) {
   s.entries.reserve(catalog.order.size());
   for (const KeyRef ref : catalog.order)
     s.entries.push_back({.ref = ref, .key = catalog.key(ref), .dtype = ref.is_blob() ? DType{} : catalog.tensors[ref.tensor()].dtype});
+  for (const StringId key : catalog.lacking) s.lacking.push_back(catalog.strings[key]);
   return s;
 }
 
@@ -173,6 +174,7 @@ std::shared_ptr<const Resolved> CheckpointReader::known(const std::vector<Part>&
   const std::shared_ptr<const Resolved> before = known_;
   std::set<TensorId> unknown;
   Selection fresh;
+  fresh.lacking = selected_.selection.lacking;  // who reads all that is there takes it for the whole
   std::vector<bool> files(catalog.files.size());
   for (const Part& p : parts) {
     const Tensor& t = tensor_of(p);

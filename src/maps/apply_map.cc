@@ -564,6 +564,7 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.stripped_root = std::move(before.stripped_root);
   after.joined_pieces = before.joined_pieces;
   after.unmatched = std::move(before.unmatched);
+  after.lacking = std::move(before.lacking);
   after.dropped_by_rules = std::move(before.dropped_by_rules);
   after.dropped_non_model = std::move(before.dropped_non_model);
   after.dropped_top = std::move(before.dropped_top);
