@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 
@@ -173,6 +174,11 @@ std::vector<std::string_view> elements(std::string_view xml, std::string_view na
     at = end + close.size();
   }
   return found;
+}
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 std::string element(std::string_view xml, std::string_view name) {

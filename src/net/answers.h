@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,9 @@ std::vector<std::string> split(std::string_view text, char separator);
 std::vector<std::string_view> elements(std::string_view xml, std::string_view name);
 // Of the first, with entities replaced; "": there is none.
 std::string element(std::string_view xml, std::string_view name);
+
+// A member of an object that is a text; "": there is none, or it is no object.
+std::string text_at(const nlohmann::json& object, const char* key);
 
 // Seconds since the epoch of "2026-11-25T10:00:00[.123]Z" (also with an offset), or of "Wed, 25 Nov 2026 10:00:00 GMT".
 std::optional<int64_t> time_of(std::string_view text);

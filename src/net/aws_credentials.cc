@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "net/answers.h"
 
 namespace dcp::net {
 namespace {
@@ -17,11 +18,6 @@ using nlohmann::json;
 constexpr int64_t kRenewBefore = 300, kTryEvery = 60;  // seconds
 
 int64_t now() { return std::time(nullptr); }
-
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 std::string value_of(const std::map<std::string, std::string>& map, const std::string& key) {
   const auto found = map.find(key);

@@ -2,6 +2,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "net/answers.h"
 #include "net/aws_credentials.h"
 #include "net/bucket_origin.h"
 
@@ -9,11 +10,6 @@ namespace dcp::net {
 namespace {
 
 using nlohmann::json;
-
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 class Gcs final : public BucketOrigin {
  public:

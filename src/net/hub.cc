@@ -24,11 +24,6 @@ struct Repository {
   std::string page() const { return "/" + (kind == "models" ? "" : kind + "/") + name; }
 };
 
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 class Hub final : public Origin {
  public:
   using Origin::Origin;
