@@ -22,7 +22,7 @@ KINDS = re.findall(r'DCP_KIND\(.*?\.name = "([^"]+)"', (TESTS.parent / "src/cata
 ENDINGS = {"safetensors": ".safetensors", "torch": ".pt"}
 FAULTS = []
 # Differs from run to run.
-MEASURED = re.compile(rb"[\d.]+ m?s\b|[\d.]+ [kKMG]?i?B/s|peak memory [\d.]+ \w+|\d+ min|\"(?:seconds|age_seconds|peak_memory_bytes|planned_memory_bytes)\":[\d.e-]+")
+MEASURED = re.compile(rb"[\d.]+ m?s\b|[\d.]+ [kKMG]?i?B/s|peak memory [\d.]+ \w+|\d+ (?:min|h|d)\b|\"(?:seconds|age_seconds|peak_memory_bytes|planned_memory_bytes)\":[\d.e-]+")
 
 
 def sample(kind):
