@@ -85,6 +85,7 @@ Catalog catalog_over_files_of(const Catalog& from) {
   for (const DataFile& f : from.files) {
     c.files.push_back(f);
     c.files.back().name = c.strings.intern(from.strings[f.name]);
+    if (f.folder != kNone) c.files.back().folder = c.strings.intern(from.strings[f.folder]);
   }
   c.transforms = from.transforms;
   return c;
