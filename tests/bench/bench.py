@@ -438,6 +438,25 @@ class Bench:
                 row("the same / a bare copy and bare Gloo", f"{min(ours) / both:.2f}", "", f"a bare copy: {min(copies):.2f}-{max(copies):.2f} s")
             row(f"{world} ranks: rank 0's peak memory beside the module's, --max-memory 256MiB", f"{max(peaks) / MIB:.0f} MiB", "<= 256 MiB", "", max(peaks) <= 256 * MIB)
 
+    def pages(self):
+        """what a reader does in a page of 10,000 tensors on 64 ranks, and of 10^6 chunks (needs Chromium)"""
+        sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "pages")]
+        import pages
+        from browser import Browser, chromium
+
+        if not chromium():
+            sys.exit("bench: no Chromium here: apt-get install chromium")
+        browser, keep = Browser(), self.folder / "pages"
+        keep.mkdir()
+        try:
+            found = pages.large(pages.Pages(self.dcpctl, browser, keep), self.folder)
+        finally:
+            browser.close()
+        for name, (size, paint, events) in found.items():
+            row(f"page of {name}: first paint", f"{paint:.0f} ms", "<= 1000 ms", f"{size:,} bytes", paint <= 1000)
+            worst = max(events.values(), key=lambda seen: seen["ms"])["ms"]
+            row(f"page of {name}: slowest event", f"{worst} ms", "<= 100 ms", ", ".join(f"{event} {seen['ms']}" for event, seen in events.items()), worst <= 100)
+
     def ranks(self, world, command):
         """`command` as ranks of one job, each in its own folder; what rank 0 prints."""
         with socket.socket() as s:
@@ -454,7 +473,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["python", "shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather", "successors"]
+NAMES = ["python", "shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather", "successors", "pages"]
 HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 
