@@ -175,13 +175,14 @@ Sums sums_of(const InspectResult& found) {
   return s;
 }
 
-std::string models_text(const TrainingState& state, const Sum& model) {
+std::string models_text(const InspectResult& found, const Sum& model) {
+  const TrainingState& state = found.selection.state;
   if (model.keys == 0) return "  no model\n";
   std::vector<std::string> roots;
   for (const KeyGroup& m : state.models) roots.push_back(m.path.empty() ? "(top level)" : m.path);
   const std::string name = roots.size() > 1 ? counted(roots.size(), "model") + " (" + list_of(roots, 4) + ")" : "model";
   return "  " + name + ": " + counted(model.tensors, "tensor") + ", " + counted(model.elements, "parameter") + ", " + bytes_text(model) +
-         classes_text(model) + "\n";
+         classes_text(model) + (found.names_of.empty() ? "" : "; names of " + found.names_of) + "\n";
 }
 
 }  // namespace
@@ -200,7 +201,7 @@ std::vector<std::string> header_lines(const InspectResult& found) {
   };
   if (!catalog.traits().has_metadata && !catalog.provenance.written_by.empty()) add("  " + escaped(catalog.provenance.written_by) + "\n");
   else add(loads_text(found));
-  add(models_text(state, model));
+  add(models_text(found, model));
   const std::string rate = learning_rate_of(found);
   if (optimizer.tensors > 0)
     add("  optimizer: " + counted(optimizer.tensors, "tensor") + ", " + human_bytes(optimizer.bytes) + classes_text(optimizer) + rate +
@@ -227,7 +228,8 @@ std::vector<Card> inspect_cards(const InspectResult& found) {
   };
   const auto of = [](const Sum& sum) { return sum.tensors > 0 ? counted(sum.tensors, "tensor") : counted(sum.keys, "object"); };
   keys("model", model,
-       of(model) + ", " + counted(model.elements, "parameter") + (model.dtypes.empty() ? "" : ", " + list_of(words_of(model.dtypes), 3)),
+       of(model) + ", " + counted(model.elements, "parameter") + (model.dtypes.empty() ? "" : ", " + list_of(words_of(model.dtypes), 3)) +
+           (found.names_of.empty() ? "" : "; names of " + found.names_of),
        "g0");
   keys("optimizer", optimizer, of(optimizer) + learning_rate_of(found), "g1");
   keys("other training state", rest, (rest.tensors > 0 ? of(rest) + ": " : "") + list_of({others.begin(), others.end()}, 3), "g2");

@@ -94,7 +94,9 @@ void state_json(JsonWriter& json, const TrainingState& state) {
   json.end_array();
 }
 
-void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
+void head_json(JsonWriter& json, const InspectResult& found) {
+  const Catalog& catalog = found.catalog();
+  const Selection& selection = found.selection;
   const Provenance& p = catalog.provenance;
   json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);
   json.key("writer").begin_object();
@@ -125,6 +127,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   if (const uint32_t world = world_size_shown(catalog)) json.member("world_size", world);
   json.end_object();
   state_json(json, selection.state);
+  if (!found.names_of.empty()) json.member("names_of", found.names_of);
   const CastSummary& casts = selection.casts;
   if (!casts.requested) return;
   json.key("cast").begin_object().member("tensors", casts.tensors);
@@ -141,7 +144,7 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   std::ranges::sort(entries, {}, [&](const Entry& e) { return catalog.key(e.ref); });
   JsonWriter json(write);
   json.begin_object();
-  head_json(json, catalog, selection);
+  head_json(json, found);
   json.key("tensors").begin_array();
   for (const Entry& e : entries)
     if (!e.is_blob()) tensor_json(json, found, e);

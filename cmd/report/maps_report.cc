@@ -91,6 +91,7 @@ int show_map(const MapsOptions& o, const Context& context) {
     JsonWriter json([&](std::string_view s) { text += s; });
     json.begin_object().member("schema", "dcpctl.map/1").member("name", map.name);
     strings(json, "models", map.families);
+    strings(json, "releases", map.releases);
     strings(json, "notes", map.notes);
     json.member("lines", uint64_t{map.lines.size()}).key("sizes").begin_array();
     for (const KnownSize& s : sizes) {

@@ -23,12 +23,6 @@ constexpr const char* kTextType = "text_config.model_type";  // of the text mode
 
 using Parameters = std::vector<maps::Parameter>;
 
-std::vector<std::string_view> keys_of(const Parameters& parameters) {
-  std::vector<std::string_view> keys;
-  for (const maps::Parameter& p : parameters) keys.push_back(p.key);
-  return keys;
-}
-
 struct Asked {
   const MapRequest& request;
   World& world;
@@ -171,7 +165,8 @@ void follow_by(const maps::ModelMap& to, const maps::Config& config, const maps:
       if (b.source != IndexBlock::kZeros) left_out.insert(b.source);
   first.left_out.assign(left_out.begin(), left_out.end());
   std::ranges::move(second.not_made, std::back_inserter(first.not_made));
-  std::ranges::move(second.notes, std::back_inserter(first.notes));
+  std::ranges::copy_if(second.notes, std::back_inserter(first.notes),
+                       [&](const std::string& note) { return std::ranges::find(first.notes, note) == first.notes.end(); });
   std::ranges::move(second.problems, std::back_inserter(first.problems));
   first.targets = maps::compose(second.targets, first.targets, Limits());
   first.copies = std::move(second.copies);

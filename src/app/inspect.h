@@ -28,6 +28,7 @@ struct InspectResult {
   std::map<KeyRef, std::string> values;        // see items/values.h
   std::map<TensorId, std::string> subclasses;  // see items/values.h
   Selection selection;                         // of the catalog
+  std::string names_of;                        // the trainer's releases that name the model's parameters so; "": they do not tell
   std::optional<MapAnswer> map;                // what it would make, and what is missing, without throwing
 
   const Catalog& catalog() const { return opened->catalog; }

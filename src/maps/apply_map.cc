@@ -254,6 +254,12 @@ std::optional<Problem> wrong_sizes(bool are_listed, const Make& make) {
   return {};
 }
 
+// Of ModelMap::releases.
+size_t written_place(const ModelMap& map, const std::vector<Setting>& settings) {
+  const auto release = std::ranges::find(settings, "release", &Setting::name);
+  return release == settings.end() || map.releases.empty() ? 0 : place_of_release(map, release->value);
+}
+
 class Application {
  public:
   Application(const ModelMap& map, const Config& config, const MapOptions& options, const std::vector<MapSource>& sources,
@@ -266,6 +272,7 @@ class Application {
         keys_(keys_of(sources)),
         sizes_(map, config, options.settings),
         from_(options.from ? *options.from : side_of(map, keys_, options.are_published)),
+        written_(from_ == Side::kLeft ? 0 : written_place(map, options.settings)),
         blocks_(map, sources, limits, from_, options.may_mix_dtypes) {}
 
   Mapping run() {
@@ -289,6 +296,9 @@ class Application {
  private:
   const std::vector<LineTensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
   const std::vector<LineTensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
+
+  // The one that is written, of the names of a target.
+  const Name& name_of(const LineTensor& target) const { return target.names[std::min(written_, target.names.size() - 1)]; }
 
   // Of a tensor whose numbers are several sources, the first, and those of another shape, which no sizes fit.
   std::vector<Shaped> shaped(const Match& m) const {
@@ -323,7 +333,7 @@ class Application {
     const Line& line = map_.lines[m.line];
     if (sources_of(line).empty()) {
       for (const LineTensor& t : targets_of(line))
-        if (t.same_as.empty() && !is_optional(map_, line)) out_.not_made.push_back(to_text(map_, t.names[0]));
+        if (t.same_as.empty() && !is_optional(map_, line)) out_.not_made.push_back(to_text(map_, name_of(t)));
       return;
     }
     const std::vector<Shaped> tensors = shaped(m);
@@ -358,7 +368,7 @@ class Application {
     const LineTensor& target = targets_of(line)[t];
     if ((!target.has_axes || line.moves_nothing) && !m.sources[0].empty()) {
       const Instance one{{line, m, {}, {}}, values};
-      return add(one, target, blocks_.identity(written_name(one, target.names[0]), m.sources[0][0]));
+      return add(one, target, blocks_.identity(written_name(one, name_of(target)), m.sources[0][0]));
     }
     const std::vector<Word> inner = inner_of(line, target);
     std::vector<uint64_t> ranges;
@@ -373,7 +383,7 @@ class Application {
     const auto pairs = blocks_.pairs_of(line, t, grid.pieces.size());
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
       const Instance one{{line, m, inner, at}, values};
-      IndexMap made{.key = written_name(one, target.names[0]), .shape = grid.shape, .blocks = {}};
+      IndexMap made{.key = written_name(one, name_of(target)), .shape = grid.shape, .blocks = {}};
       std::optional<uint32_t> first;
       for (uint32_t b = 0; b < grid.pieces.size(); ++b) {
         const auto [tensor, block] = pairs[b];
@@ -455,7 +465,7 @@ class Application {
           out_.left_out.push_back(s);
           continue;
         }
-        const Pattern pattern = pattern_of(map_, to[0].names[0], chosen_.variables);
+        const Pattern pattern = pattern_of(map_, name_of(to[0]), chosen_.variables);
         out_.targets.push_back(blocks_.identity(pattern.before_rest + std::string(keys_[s].substr(taker->pattern.before_rest.size())), s));
       } else if (options_.unmapped == Unmapped::kKeep) {
         out_.targets.push_back(blocks_.identity(std::string(keys_[s]), s));
@@ -469,7 +479,7 @@ class Application {
     for (const Taker& t : takers.rests()) {
       const Line& line = map_.lines[t.line];
       if (!lines.contains(t.line) && !targets_of(line).empty() && holds(line.conditions, config_) && !is_optional(map_, line))
-        out_.not_made.push_back(to_text(map_, targets_of(line)[0].names[0]));
+        out_.not_made.push_back(to_text(map_, name_of(targets_of(line)[0])));
     }
   }
   Problem unmapped(uint32_t source) const {
@@ -493,6 +503,7 @@ class Application {
   Sizes sizes_;
   DividedAxes divided_{map_, sizes_};
   const Side from_;
+  const size_t written_;  // place in the names of a target
   Blocks blocks_;
   Chosen chosen_;
   std::unordered_map<std::string_view, uint32_t> by_key_;
@@ -505,7 +516,7 @@ class Application {
 Mapping apply_map(const ModelMap& map, Config config, const MapOptions& options, const std::vector<MapSource>& sources,
                   const Limits& limits) {
   apply_settings(map, options.settings, config);
-  if (options.is_state) config.set({"optimizer_state", "true"});
+  if (options.is_state && written_place(map, options.settings) == 0) config.set({"optimizer_state", "true"});
   return Application(map, config, options, sources, limits).run();
 }
 

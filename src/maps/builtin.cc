@@ -5,6 +5,7 @@
 #include "base/closest.h"
 #include "maps/builtin_texts.h"
 #include "maps/names.h"
+#include "maps/parse.h"
 
 namespace dcp::maps {
 namespace {
@@ -80,6 +81,17 @@ std::string map_taking(std::span<const std::string_view> keys, std::string_view 
     if (is < least && (takes_all(Side::kLeft) || takes_all(Side::kRight))) best = map.name, least = is;
   }
   return best;
+}
+
+std::string releases_of(std::span<const std::string_view> keys, const Limits& limits) {
+  for (const BuiltinMap& m : builtin_maps()) {
+    if (m.text.find("\nrelease ") == m.text.npos) continue;
+    const ModelMap map = parse(m.text, std::string(m.name), limits);  // names alone: what the lines move needs no proof here
+    const auto place = place_of_release(map, keys);
+    if (place)
+      return std::string(dialect_of(m.name)) + (*place == 0 ? " " + map.releases[0] + " or later" : " before " + map.releases[*place - 1]);
+  }
+  return {};
 }
 
 std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits) {

@@ -26,6 +26,9 @@ ModelMap builtin_map(std::string_view name, const Limits& limits);
 // The shortest map of which one side has names for all these keys, of the dialect of the map `like` if there is one; "": there is none.
 std::string map_taking(std::span<const std::string_view> keys, std::string_view like, const Limits& limits);
 
+// The releases of a trainer in which a model's parameters have these names, as far as maps have names of several: "torchtitan before 0.3".
+std::string releases_of(std::span<const std::string_view> keys, const Limits& limits);
+
 // The map of a model_type in a dialect, if there is one.
 std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits);
 

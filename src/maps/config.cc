@@ -147,7 +147,8 @@ bool holds(const std::vector<Condition>& conditions, const Config& config) {
 
 bool asks_for(const ModelMap& map, const std::string& name) {
   const bool is_word = map.word_ids.contains(name) && !(name[0] >= '0' && name[0] <= '9');
-  return is_word || std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == name; }) ||
+  return is_word || (name == "release" && !map.releases.empty()) ||
+         std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == name; }) ||
          std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == name; }) || is_path(map, name);
 }
 

@@ -1,8 +1,10 @@
 #include "maps/model_map.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "maps/parse.h"
 #include "maps/proof.h"
 
@@ -13,6 +15,26 @@ ModelMap read_map(std::string_view text, std::string name, const Limits& limits)
   prove(map, limits);
   return map;
 }
+
+namespace {
+
+// 0.2.1: its numbers, by which releases are compared. nullopt: it is none.
+std::optional<std::vector<uint64_t>> numbers_of(std::string_view release) {
+  std::vector<uint64_t> numbers;
+  for (;;) {
+    const std::string_view digits = release.substr(0, release.find('.'));
+    const auto number = decimal<uint64_t>(digits);
+    if (!number) return {};
+    numbers.push_back(*number);
+    if (digits.size() == release.size()) return numbers;
+    release.remove_prefix(digits.size() + 1);
+  }
+}
+
+}  // namespace
+
+bool is_release(std::string_view text) { return numbers_of(text).has_value(); }
+bool is_before(std::string_view a, std::string_view b) { return numbers_of(a) < numbers_of(b); }
 
 std::string class_of(const ModelMap& map, std::string_view model_type) {
   const auto family = std::ranges::find(map.families, model_type);

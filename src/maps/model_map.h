@@ -151,6 +151,8 @@ struct ModelMap {
   std::vector<std::string> classes;  // of the published model, one for each family; or none
   std::vector<Keep> keeps;
   std::vector<std::string> notes;
+  std::vector<std::string>
+      releases;       // of the trainer, the newest first: since when a name of the left side is that of its place in `a | b`
   std::string state;  // the left side's name of an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
   std::vector<std::string> words;
   std::vector<bool> is_index, is_size, is_axis;  // of words
@@ -163,6 +165,10 @@ struct ModelMap {
 
   const std::string& word(Word w) const { return words[w]; }
 };
+
+// Releases of trainers: numbers with dots, 0.2.1.
+bool is_release(std::string_view text);
+bool is_before(std::string_view a, std::string_view b);
 
 // The class of a published model of this model_type; "": the map does not say.
 std::string class_of(const ModelMap& map, std::string_view model_type);

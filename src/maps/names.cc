@@ -170,6 +170,38 @@ Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> key
   return fit;
 }
 
+size_t place_of_release(const ModelMap& map, std::string_view release) {
+  const auto at =
+      std::ranges::find_if(map.releases, [&](const std::string& since) { return is_release(release) && !is_before(release, since); });
+  if (at == map.releases.end()) {
+    Problem p =
+        make_problem(ProblemId::map_setting, {.path = map.name}, "release=" + std::string(release), map.releases.back() + " or later");
+    p.what = "the map has no names of this release";
+    throw Error(std::move(p));
+  }
+  return static_cast<size_t>(at - map.releases.begin());
+}
+
+std::optional<size_t> place_of_release(const ModelMap& map, std::span<const std::string_view> keys) {
+  const Takers takers(map, Side::kLeft);
+  std::optional<size_t> place;
+  std::vector<uint64_t> found;
+  for (const std::string_view text : keys) {
+    const Key key = key_of(text);
+    const auto& of_form = takers.of_form(key);
+    const auto taker = std::ranges::find_if(of_form, [&](const Taker& t) { return fits(t.pattern, key, found); });
+    if (taker == of_form.end()) return {};
+    for (const LineTensor& t : map.lines[taker->line].sides[0]) {
+      const auto name = std::ranges::find_if(t.names, [&](const Name& n) { return &n == taker->name; });
+      if (name == t.names.end() || t.names.size() == 1) continue;
+      const auto its = static_cast<size_t>(name - t.names.begin());
+      if (place.value_or(its) != its) return {};
+      place = its;
+    }
+  }
+  return place;
+}
+
 Side side_of(const ModelMap& map, std::span<const std::string_view> keys, bool are_published) {
   const Fit left = fit_of(map, Side::kLeft, keys), right = fit_of(map, Side::kRight, keys);
   if (left.taken == 0 && right.taken == 0)

@@ -82,6 +82,11 @@ constexpr std::string_view kAdapterHint = "which maps do not merge: merge it fir
 // How many of the keys a side of the map has names for, ignoring sizes and conditions.
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys);
 
+// The place in ModelMap::releases of the names that a release has, such as 0.2.1. Throws map_setting for what is no release or one before all.
+size_t place_of_release(const ModelMap& map, std::string_view release);
+// The same, of the release whose names these keys are. nullopt: some are no names of the left side, or they do not tell.
+std::optional<size_t> place_of_release(const ModelMap& map, std::span<const std::string_view> keys);
+
 // The side whose names these keys are; `are_published`: if both sides have them, the right one. Throws map_side_unclear if neither side has
 // any.
 Side side_of(const ModelMap& map, std::span<const std::string_view> keys, bool are_published);

@@ -29,6 +29,12 @@ std::optional<Cut> cut(std::string_view key) {
   return {};
 }
 
+std::string name_in_model(const Selection& selection, const Entry& e) {
+  const std::span<const PathPart> path = selection.path(e);
+  const size_t above = std::min<size_t>(selection.state.model_of(e.ref).components, path.size() - 1);
+  return unwrapped(above == 0 ? std::string(e.key) : joined(path.subspan(above)));
+}
+
 class Reader {
  public:
   Reader(const Catalog& catalog, const Selection& selection) : catalog_(catalog), selection_(selection) {}
@@ -52,10 +58,7 @@ class Reader {
     if (root_ != nullptr && root_->path != root.path) fail_several(catalog_, {root_->path, root.path});
     root_ = &root;
     out_.root = root.path;
-    if (e.is_blob()) return;
-    const std::span<const PathPart> path = selection_.path(e);
-    const size_t above = std::min<size_t>(root.components, path.size() - 1);
-    out_.model.push_back({unwrapped(above == 0 ? std::string(e.key) : joined(path.subspan(above))), e.tensor()});
+    if (!e.is_blob()) out_.model.push_back({name_in_model(selection_, e), e.tensor()});
   }
 
   bool is_optimizers(const Entry& e) const { return selection_.state.is_optimizers(e.ref); }
@@ -146,10 +149,24 @@ std::string of_text_model(std::string_view name) {
   return std::string(name);
 }
 
+std::vector<std::string_view> keys_of(const std::vector<Parameter>& parameters) {
+  std::vector<std::string_view> keys;
+  for (const Parameter& p : parameters) keys.push_back(p.key);
+  return keys;
+}
+
 std::vector<Parameter> parameters_of(const Selection& selection) {
   std::vector<Parameter> all;
   for (const Entry& e : selection.entries)
     if (!e.is_blob()) all.push_back({unwrapped(e.key), e.tensor()});
+  return all;
+}
+
+std::vector<Parameter> model_parameters(const Selection& selection) {
+  std::vector<Parameter> all;
+  if (selection.state.models.size() != 1) return all;
+  for (const Entry& e : selection.entries)
+    if (!e.is_blob() && selection.state.is_model(e.ref)) all.push_back({name_in_model(selection, e), e.tensor()});
   return all;
 }
 

@@ -65,8 +65,12 @@ std::string unwrapped(std::string_view name);
 // `language_model.`.
 std::string of_text_model(std::string_view name);
 
+std::vector<std::string_view> keys_of(const std::vector<Parameter>& parameters);
+
 // All tensors of a selection, under such names.
 std::vector<Parameter> parameters_of(const Selection& selection);
+// Those of the model, without its root; of several models, none.
+std::vector<Parameter> model_parameters(const Selection& selection);
 // Throws several_models.
 RunKeys run_keys(const Catalog& catalog, const Selection& selection);
 
