@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "app/resources.h"
 #include "base/file_names.h"
@@ -73,15 +74,17 @@ class Surveyor {
     if (facts.is_link) facts.not_alone = "it is a link";
     try {
       facts.parts = step.parts;
-      facts.levels = step.parts.empty() && !step.unfinished ? 0 : kLevels;
+      if (step.unfinished) facts.fault = step.broken;
+      std::set<std::string> data;  // folders in front of data files
+      if (facts.parts.empty() && !facts.fault) data = open(step.path, facts);
+      facts.levels = step.parts.empty() && !step.unfinished && data.empty() ? 0 : kLevels;
       FolderNames names;
-      weigh(step.path, facts.levels, facts, names);
+      weigh(step.path, facts.levels, step.parts.empty() && !step.unfinished ? &data : nullptr, facts, names);
       if (facts.not_alone.empty() && !step.unfinished && !first_to_break(names))
         facts.not_alone = "it has no index: half removed it would look complete";
       if (facts.not_alone.empty() && !step.parts.empty() && !is_named_ && !names_step(facts.name))
         facts.not_alone = "its checkpoints lie in folders, and its name does not say that it is a step";
-      if (step.unfinished) facts.fault = step.broken, facts.content = StepContent::kUnknown;
-      if (facts.parts.empty() && !facts.fault) open(step.path, facts);
+      if (step.unfinished) facts.content = StepContent::kUnknown;
       for (const std::string& part : facts.parts)
         if (!facts.fault) open(part, facts);
       facts.state = state_of(step, facts);
@@ -104,13 +107,14 @@ class Surveyor {
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
 
-  // Sizes and ages of what is in a folder, and the names of its files.
-  void weigh(const std::string& path, unsigned levels, StepFacts& facts, FolderNames& names) const {
+  // Sizes and ages of what is in a folder, and the names of its files. Of folders in it those in `only`, if it is given.
+  void weigh(const std::string& path, unsigned levels, const std::set<std::string>* only, StepFacts& facts, FolderNames& names) const {
     const size_t at = names.size();
     names.emplace_back();
     for (const DirEntry& e : store_.list(path)) {
-      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) {
-        weigh(path + "/" + e.name, levels - 1, facts, names);
+      const std::string inner = path + "/" + e.name;
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0 && (only == nullptr || only->contains(inner))) {
+        weigh(inner, levels - 1, only, facts, names);
         continue;
       }
       const std::optional<FileFacts> file = store_.facts(path + "/" + e.name);
@@ -132,15 +136,22 @@ class Surveyor {
     }
   }
 
-  void open(const std::string& path, StepFacts& facts) const {
+  // Returns the folders in front of names of data files, as connectors of object stores make them to spread load.
+  std::set<std::string> open(const std::string& path, StepFacts& facts) const {
+    std::set<std::string> folders;
     try {
       const FrozenCatalog opened = open_checkpoint(store_, path, options_);
-      facts.kind = opened->catalog.kind;
-      facts.content = joined(facts.content, content_of(find_training_state(opened->catalog)));
+      const Catalog& catalog = opened->catalog;
+      for (uint32_t f = 0; f < catalog.files.size() && catalog.traits().has_metadata; ++f)
+        for (size_t at = catalog.file_name(f).find('/'); at != std::string_view::npos; at = catalog.file_name(f).find('/', at + 1))
+          folders.insert(path + "/" + std::string(catalog.file_name(f).substr(0, at)));
+      facts.kind = catalog.kind;
+      facts.content = joined(facts.content, content_of(find_training_state(catalog)));
       facts.fault = fault_of(*opened, facts.more_faults);
     } catch (const Error& e) {
       facts.fault = e.problem();
     }
+    return folders;
   }
 
   // The first, and how many more there are.

@@ -12,6 +12,7 @@ std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, 
 }
 
 std::optional<uint32_t> rank_of_file(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);
   if (!name.starts_with("__")) return std::nullopt;
   uint32_t rank = 0;
   const auto [end, error] = std::from_chars(name.data() + 2, name.data() + name.size(), rank);

@@ -169,6 +169,7 @@ std::optional<size_t> first_to_break(const FolderNames& folders) {
     const size_t only = parts.empty() ? 0 : parts.front();
     return removal_order(folders[only]).names.size() == folders[only].size() ? std::optional(only) : std::nullopt;
   }
+  if (has(0, FileRole::kVital)) return 0;  // its data lies in folders of its own
   const auto first = std::ranges::find_if(parts, [&](size_t f) { return has(f, FileRole::kVital) && has(f, FileRole::kData); });
   return first == parts.end() ? std::nullopt : std::optional(*first);
 }

@@ -32,6 +32,8 @@ bool says_part(std::string_view name) { return name.find("model") != name.npos |
 // A number in any other name may count steps: nothing shows that it counts parts.
 bool says_step(std::string_view name, bool in_part) { return names_step(name) || (last_integer(name) && !in_part && !says_part(name)); }
 
+bool describes(const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); }
+
 class Search {
  public:
   Search(Store& store, const IsOne& is_one, Closed closed) : store_(store), is_one_(is_one), closed_(closed) {}
@@ -49,7 +51,8 @@ class Search {
       const std::string path = folder + "/" + e.name;
       const std::vector<DirEntry> inside = entries_of(path);
       if (is_one_(path, inside)) found_.push_back(path);
-      else if (levels > 1) below(path, inside, levels - 1);
+      else if (levels > 1 && std::ranges::none_of(inside, describes))
+        below(path, inside, levels - 1);  // a checkpoint's folders are its own
     }
   }
 
@@ -87,8 +90,6 @@ bool leads_through_step(const std::string& part, size_t at) {
   }
   return false;
 }
-
-bool describes(const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); }
 
 }  // namespace
 
@@ -178,6 +179,36 @@ void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
 // Whether trainers write this file last into a complete step.
 bool is_mark(const DirEntry& e) { return e.kind == FileKind::kRegular && is_completion_mark(e.name); }
 
+// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
+std::string words_of(const Step& step) {
+  std::string words;
+  char before = 0;
+  for (const char c : split_path(step.path).name) {
+    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
+    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
+    if (kind != 0 && kind != before && !words.empty()) words += ' ';
+    if (is_letter) words += lower;
+    if (is_digit && before != '#') words += '#';
+    before = kind;
+  }
+  return words;
+}
+
+bool are_trainers(std::string_view words) {
+  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return true;
+}
+
+bool has_trainers_names(const std::vector<Step>& steps) {
+  return std::ranges::any_of(steps, [](const Step& s) { return !s.unfinished && are_trainers(words_of(s)); });
+}
+
 class StepFinder {
  public:
   StepFinder(Store& store, const std::string& pattern) : store_(store) {
@@ -187,6 +218,7 @@ class StepFinder {
   // The steps directly in this folder.
   std::vector<Step> in(const std::string& folder, const std::vector<DirEntry>& entries) const {
     std::vector<Step> all = numbered(folder, entries), steps = all;
+    if (!regex_ && std::ranges::any_of(entries, describes) && !has_trainers_names(steps)) return {};  // they hold a checkpoint's data
     std::erase_if(steps, [](const Step& s) { return !s.unfinished && !s.parts.empty(); });
     if (std::ranges::all_of(steps, &Step::unfinished)) steps = std::move(all);
     std::ranges::stable_sort(steps, {}, &Step::number);
@@ -242,36 +274,6 @@ Problem unfinished(const std::string& folder, std::string what) {
 }
 
 bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
-
-// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
-std::string words_of(const Step& step) {
-  std::string words;
-  char before = 0;
-  for (const char c : split_path(step.path).name) {
-    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
-    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
-    if (kind != 0 && kind != before && !words.empty()) words += ' ';
-    if (is_letter) words += lower;
-    if (is_digit && before != '#') words += '#';
-    before = kind;
-  }
-  return words;
-}
-
-bool are_trainers(std::string_view words) {
-  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
-  while (!words.empty()) {
-    const size_t end = std::min(words.find(' '), words.size());
-    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
-    words.remove_prefix(std::min(end + 1, words.size()));
-  }
-  return true;
-}
-
-bool has_trainers_names(const std::vector<Step>& steps) {
-  return std::ranges::any_of(steps, [](const Step& s) { return !s.unfinished && are_trainers(words_of(s)); });
-}
 
 [[noreturn]] void refuse_runs(const std::string& folder, const std::vector<std::string>& runs) {
   Problem p = make_problem(ProblemId::step_ambiguous, {.path = folder});

@@ -59,15 +59,13 @@ class FileNames {
  public:
   explicit FileNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
   std::string flat(std::string_view name) {
-    std::string text(name);
-    std::ranges::replace(text, '/', '_');
+    std::string text = base_of(name);
     while (!taken_.insert(text).second) text.insert(0, "_");
     return text;
   }
   // `__3_0.distcp` becomes `__3_1.distcp`: it is still a file of rank 3.
   std::string next(std::string_view name) {
-    std::string stem(name.substr(0, name.rfind('.')));
-    std::ranges::replace(stem, '/', '_');
+    std::string stem = base_of(name.substr(0, name.rfind('.')));
     if (rank_of_file(name)) stem.resize(stem.rfind('_'));
     for (uint64_t n = 0;; ++n) {
       const std::string text = stem + "_" + std::to_string(n) + ".distcp";
@@ -76,6 +74,8 @@ class FileNames {
   }
 
  private:
+  static std::string base_of(std::string_view name) { return std::string(name.substr(name.rfind('/') + 1)); }
+
   std::set<std::string> taken_;
 };
 

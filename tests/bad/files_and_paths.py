@@ -96,7 +96,7 @@ def a_name_with_terminal_codes_in_a_finding(c):
 def a_name_with_dots_in_a_finding(c):
     """
     damage: ckpt: path_escapes: '../ckpt/__1_0.distcp'
-    warning: ckpt/__1_0.distcp: orphan_file: rank 1, and the metadata names files of ranks up to 0
+    warning: ckpt/__1_0.distcp: orphan_file
     """
     named(c, "../ckpt/__1_0.distcp")
 
