@@ -66,10 +66,17 @@ Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
 }
 
 // Of a word behind the checkpoint, which is neither a path nor a key.
-Problem no_such_word(const std::string& word, const InspectOptions& o) {
+Problem no_such_word(const std::string& word, const InspectOptions& o, const Catalog& catalog) {
   Problem p = make_problem(ProblemId::no_such_path, {.path = word});
   p.what += ", and no such key in " + escaped(o.source.path);
-  p.hint = "if it is a key, 'dcpctl inspect " + escaped(o.source.path) + " --keys' shows how it is written";
+  SelectOptions exact;
+  exact.rules = {{KeyRule::Kind::kKey, word}};
+  try {
+    select_keys(catalog, exact);
+  } catch (const Error& e) {
+    p.hint = e.problem().hint;  // the nearest key
+  }
+  if (p.hint.empty()) p.hint = "if it is a key, 'dcpctl inspect " + escaped(o.source.path) + " --keys' shows how it is written";
   return p;
 }
 
@@ -81,11 +88,12 @@ void inspect_words(const InspectRequest& request, const InspectOptions& o, Conte
   } catch (const Error& e) {
     if (e.problem().id == ProblemId::nothing_selected)
       for (const std::string& word : o.words)
-        if (!is_glob(word)) throw Error(no_such_word(word, o));
+        if (!is_glob(word)) throw Error(no_such_word(word, o, found.catalog()));
     throw;
   }
   for (const UnmatchedRule& rule : found.selection.unmatched)
-    if (!is_glob(rule.text) && std::ranges::find(o.words, rule.text) != o.words.end()) throw Error(no_such_word(rule.text, o));
+    if (!is_glob(rule.text) && std::ranges::find(o.words, rule.text) != o.words.end())
+      throw Error(no_such_word(rule.text, o, found.catalog()));
   std::string told;
   for (const std::string& word : o.words) told += " --include " + (is_glob(word) ? shell_quoted(word) : shell_word(word));
   if (!told.empty()) context.info("taken as" + told);
@@ -135,6 +143,11 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   else if (o.fields.format != RowFormat::kNone) inspect_rows(found, o.style, o.fields, context);
   else if (values) print_stats(*values, found.catalog().path, context);
   else inspect_text(found, o.style, context);
+  const bool is_text = !context.common.json && !is_rows && !o.words.empty() && o.style.view == InspectView::kOutline && o.style.top == 0;
+  if (is_text && context.common.verbose > 0) {  // a few keys: where each lies
+    context.print("\n");
+    inspect_text(found, {.view = InspectView::kChunks}, context);
+  }
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);
   return a;
 }

@@ -89,14 +89,25 @@ std::vector<std::string> WriteReport::unmatched() const {
 
 void WriteReport::describe_losses(Context& context) const {
   std::array<CastLosses, 3> sums;  // by Overflow
-  for (const TensorLosses& t : result.executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
-  if (result.executed.losses.empty()) return;
-  context.info("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " +
-               counted(result.executed.losses.size(), "tensor") + ", such as '" + escaped(result.executed.losses.front().key) + "'");
+  std::vector<std::string> lost, broken;
+  uint64_t not_finite = 0;
+  for (const TensorLosses& t : result.executed.losses) {
+    sums[static_cast<size_t>(t.overflow)] += t.values;
+    if (t.values.overflowed + t.values.zeroed > 0) lost.push_back(t.key);
+    if (t.values.not_finite > 0) broken.push_back(t.key);
+    not_finite += t.values.not_finite;
+  }
+  if (not_finite > 0)
+    context.warn("warning: " + counted(not_finite, "value") + (not_finite == 1 ? " is" : " are") +
+                 " NaN or inf in the source: " + list_of(broken, LeftOut::kNamed));
+  if (lost.empty()) return;
+  context.info("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(lost.size(), "tensor") +
+               ", such as '" + escaped(lost.front()) + "'");
   for (const TensorLosses& t : result.executed.losses) {
     std::array<CastLosses, 3> one;
     one[static_cast<size_t>(t.overflow)] = t.values;
-    context.verbose("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
+    const std::string text = losses_text(one[0], one[1], one[2]);
+    if (!text.empty()) context.verbose("  " + escaped(t.key) + ", " + from_to(t) + ": " + text);
   }
 }
 
@@ -214,6 +225,7 @@ void WriteReport::cast_json(JsonWriter& out) const {
     out.begin_object().member("key", t.key).member("from", facts_of(t.from).name).member("to", facts_of(t.to).name);
     if (t.values.overflowed > 0) out.member(member_of(t.overflow), t.values.overflowed);
     if (t.values.zeroed > 0) out.member("became_zero", t.values.zeroed);
+    if (t.values.not_finite > 0) out.member("not_finite_before", t.values.not_finite);
     out.end_object();
   }
   out.end_array().end_object();

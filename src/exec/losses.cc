@@ -5,8 +5,8 @@ namespace dcp {
 std::vector<TensorLosses> RunLosses::list(const Catalog& catalog, Fp8Overflow fp8_overflow) const {
   std::vector<TensorLosses> lost;
   for (size_t i = 0; i < by_tensor_.size(); ++i) {
-    const CastLosses values{by_tensor_[i].overflowed, by_tensor_[i].zeroed};
-    if (values.overflowed + values.zeroed == 0) continue;
+    const CastLosses values = by_tensor_[i].values();
+    if (!values.any()) continue;
     const PlanTensor& p = plan_.tensors[i];
     const Tensor& t = catalog.tensors[p.id];
     const DType to = plan_.regions[p.first_region].dtype;

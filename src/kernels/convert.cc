@@ -189,7 +189,7 @@ struct Range {
   bool empty() const { return first > last; }
 };
 struct Lossy {
-  Range zeroed, overflowed;
+  Range zeroed, overflowed, not_finite;
 };
 
 // What the number with this magnitude becomes; NaN where it does not fit.
@@ -220,6 +220,7 @@ Lossy find_lossy(const Magnitudes& from, DType to) {
   const uint64_t top = from.largest + (from.infinity ? 1 : 0);
   lossy.overflowed.first = first_that(1, top, [&](uint64_t m) { return !std::isfinite(cast_of(from, m, to)); });
   lossy.overflowed.last = from.infinity && std::isinf(cast_of(from, top, to)) ? from.largest : top;  // kept infinity is no loss
+  lossy.not_finite = {from.largest + 1, (uint64_t{1} << (bytes_of(from.dtype) * 8 - 1)) - 1};
   return lossy;
 }
 
@@ -270,6 +271,8 @@ CastLosses count_losses(const codecs::Extent& seen, const Lossy& known, const st
   if (seen.lowest <= known.zeroed.last && !lossy.zeroed.empty()) losses.zeroed = count(from, n, lossy.zeroed.first, lossy.zeroed.last);
   if (seen.highest >= known.overflowed.first && !lossy.overflowed.empty())
     losses.overflowed = count(from, n, lossy.overflowed.first, lossy.overflowed.last);
+  if (seen.highest >= known.not_finite.first && !lossy.not_finite.empty())
+    losses.not_finite = count(from, n, lossy.not_finite.first, lossy.not_finite.last);
   return losses;
 }
 
@@ -277,6 +280,7 @@ CastLosses count_losses(const codecs::Extent& seen, const Lossy& known, const st
 
 CastLosses& CastLosses::operator+=(const CastLosses& more) {
   overflowed += more.overflowed;
+  not_finite += more.not_finite;
   zeroed += more.zeroed;
   return *this;
 }

@@ -48,10 +48,12 @@ bool convertible(DType from, DType to);
 DType component_of(DType dtype);
 void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options = {});
 
-// Floats that a narrower dtype cannot keep.
+// Floats that a narrower dtype cannot keep, and those that were no numbers before.
 struct CastLosses {
   uint64_t overflowed = 0;  // too large for `to`, and became what overflow_of() says
   uint64_t zeroed = 0;      // not zero before
+  uint64_t not_finite = 0;  // NaN and infinity, of dtypes but the fnuz ones; where `to` keeps all numbers they are not counted
+  bool any() const { return overflowed + zeroed + not_finite > 0; }
   CastLosses& operator+=(const CastLosses& more);
 };
 enum class Overflow : uint8_t { kInfinity, kNan, kLargest };

@@ -140,6 +140,7 @@ TEST_CASE("casts: what is written is what a loader would cast, and what is lost 
       }
       REQUIRE(lost[t.key].overflowed == losses.overflowed);
       REQUIRE(lost[t.key].zeroed == losses.zeroed);
+      REQUIRE(lost[t.key].not_finite == losses.not_finite);
     }
   }
   CHECK(casts > seeds(200));

@@ -98,8 +98,10 @@ double number_at(const Data& data, DType dtype, uint64_t i) {
 // What cast() must count, one element at a time, from what became of it.
 CastLosses losses_of(const Data& from, DType from_type, const Data& or_nan, DType to_type) {
   CastLosses losses;
+  const bool is_fnuz = from_type == DType::float8_e4m3fnuz || from_type == DType::float8_e5m2fnuz;
   for (uint64_t i = 0; i < from.size() / bytes_of(from_type); ++i) {
     const double before = number_at(from, from_type, i), after = number_at(or_nan, to_type, i);
+    if (!std::isfinite(before) && !is_fnuz) ++losses.not_finite;
     if (std::isnan(before)) continue;
     if (before != 0 && after == 0) ++losses.zeroed;
     if (!std::isfinite(after) && !(std::isinf(before) && std::isinf(after))) ++losses.overflowed;
@@ -170,6 +172,7 @@ TEST_CASE("what casts lose is counted") {
           const CastLosses losses = cast(out.data(), to_type, from.data(), from_type, n, options);
           REQUIRE(losses.zeroed == expected.zeroed);
           REQUIRE(losses.overflowed == expected.overflowed);
+          if (expected.zeroed + expected.overflowed > 0) REQUIRE(losses.not_finite == expected.not_finite);
           Data plain(out.size());
           convert(plain.data(), to_type, from.data(), from_type, n, options);
           REQUIRE(out == plain);
