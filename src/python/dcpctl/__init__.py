@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         RankError as RankError, UsageError as UsageError,
     )
 
+    __version__: str
+
 # Where a name is found when it is first asked for: importing dcpctl imports nothing.
 _HOMES = {
     "_checkpoint": ("Checkpoint", "Chunk", "Object", "Tensor", "open"),

@@ -220,7 +220,7 @@ def numpy_dtype(name: str) -> object:
     if DTYPES.get(name, (0, "", 0))[1]:
         return numpy.dtype(name)  # type: ignore[attr-defined]
     try:
-        import ml_dtypes
+        import ml_dtypes  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise _errors.lacking("ml_dtypes_missing", f"numpy has {name} with ml_dtypes only", hint='pip install ml_dtypes; or .to("float32")') from None
     if not hasattr(ml_dtypes, name):
