@@ -95,8 +95,8 @@ class DCPCTL_API Saving {
   // Append an item for each; several threads may do so at once. Of a shard, `shape` need not be given, and `offsets` and `path` do not count.
   std::vector<Place> append(std::span<const Shard> shards, Control* control = nullptr);
   std::vector<Place> append(std::span<const Object> objects, Control* control = nullptr);
-  void complete();                         // this rank's file, to which no call appends any more: it gets on disk
-  void finish(std::string_view metadata);  // on rank 0
+  void complete(Control* control = nullptr);  // this rank's file, to which no call appends any more: it gets on disk
+  void finish(std::string_view metadata, Control* control = nullptr);  // on rank 0
 
   struct State;
   State& state() { return *state_; }  // for the library

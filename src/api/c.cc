@@ -564,13 +564,13 @@ dcpctl_job* dcpctl_append(dcpctl_saving* of, const dcpctl_shard* shards, size_t 
 }
 
 dcpctl_job* dcpctl_complete(dcpctl_saving* of) {
-  return start([&] { return [saving = of->saving](dcpctl_job&, dcpctl_job::Result&) { saving->complete(); }; });
+  return start([&] { return [saving = of->saving](dcpctl_job& job, dcpctl_job::Result&) { saving->complete(&job.control); }; });
 }
 
 dcpctl_job* dcpctl_finish(dcpctl_saving* of, const void* metadata, size_t bytes) {
   return start([&] {
-    return [saving = of->saving, text = std::string(static_cast<const char*>(metadata), bytes)](dcpctl_job&, dcpctl_job::Result&) {
-      saving->finish(text);
+    return [saving = of->saving, text = std::string(static_cast<const char*>(metadata), bytes)](dcpctl_job& job, dcpctl_job::Result&) {
+      saving->finish(text, &job.control);
     };
   });
 }

@@ -221,12 +221,18 @@ std::vector<Saving::Place> Saving::append(std::span<const Object> objects, Contr
   });
 }
 
-void Saving::complete() {
-  guarded([&] { state_->save.complete(); });
+void Saving::complete(Control* control) {
+  guarded([&] {
+    dcp::World world = state_->outside.world_of(control);
+    state_->save.complete(world);
+  });
 }
 
-void Saving::finish(std::string_view metadata) {
-  guarded([&] { state_->save.finish(metadata); });
+void Saving::finish(std::string_view metadata, Control* control) {
+  guarded([&] {
+    dcp::World world = state_->outside.world_of(control);
+    state_->save.finish(metadata, world);
+  });
 }
 
 }  // namespace dcpctl

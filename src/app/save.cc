@@ -244,6 +244,7 @@ class OwnFile final : public Sink {
       : file_(io, own_of(shared, rank), {bytes}, sync) {}
   void write(uint32_t, uint64_t offset, Bytes bytes) override { file_.write(0, offset, bytes); }
   void finish() override { file_.finish(); }
+  void finish(const std::function<void()>& between) { file_.finish(between); }
   void commit() override {}
   void abort() noexcept override {}
 
@@ -266,11 +267,12 @@ std::vector<SavedObject> objects_of(std::span<const MemoryObject> objects) {
   return out;
 }
 
-// Counts what is written.
+// Counts what is written, and stops between two blocks of an item.
 class CountedSink final : public Sink {
  public:
-  CountedSink(Sink& to, Progress& progress) : to_(to), progress_(progress) {}
+  CountedSink(Sink& to, Progress& progress, const World& world) : to_(to), progress_(progress), world_(world) {}
   void write(uint32_t file, uint64_t offset, Bytes bytes) override {
+    world_.check_stop();
     to_.write(file, offset, bytes);
     progress_.bytes_written += bytes.size();
   }
@@ -281,6 +283,7 @@ class CountedSink final : public Sink {
  private:
   Sink& to_;
   Progress& progress_;
+  const World& world_;
 };
 
 void check_group(const SaveRequest& request) {
@@ -332,18 +335,18 @@ SaveResult save(const SaveRequest& request, World& world) {
       own.emplace(world.io, from_wire<std::vector<std::string>>(made.front()), request.rank, files[request.rank].bytes, request.sync);
     Progress progress;
     const auto display = world.events.show(progress, progress.bytes_written, files[request.rank].bytes);
-    CountedSink sink(output ? static_cast<Sink&>(*output) : *own, progress);
+    CountedSink sink(output ? static_cast<Sink&>(*output) : *own, progress, world);
     folder.write_items(request.rank, sink, wanted_workers(request.threads, request.world_size > 1), world.stop, payload);
     for (size_t o = 0; o < layout.objects.size(); ++o)
       if (layout.objects[o].rank == request.rank) folder.write_object(o, sink, request.objects[layout.object_numbers[o]].bytes);
-    if (own) own->finish();
+    if (own) own->finish([&] { world.check_stop(); });
     return std::string();
   });
   round([&] {
     if (!output) return std::string();
-    world.check_stop();
     folder.write_metadata(*output);
-    output->finish();
+    output->finish([&] { world.check_stop(); });
+    world.check_stop();
     output->commit();
     return std::string();
   });
@@ -408,7 +411,7 @@ std::vector<StepSave::Place> StepSave::append(std::span<const Item> items, World
   try {
     Progress progress;
     const auto display = world.events.show(progress, progress.bytes_written, bytes);
-    CountedSink sink(files_->sink(), progress);
+    CountedSink sink(files_->sink(), progress, world);
     const uint32_t file = files_->all ? rank_ : 0;
     parallel_for(threads_, items.size(), world.stop, [&](unsigned, uint64_t n) {
       if (items[n].shard == nullptr) return sink.write(file, places[n].offset, items[n].object->bytes);
@@ -423,25 +426,32 @@ std::vector<StepSave::Place> StepSave::append(std::span<const Item> items, World
   return places;
 }
 
-void StepSave::complete() {
+void StepSave::complete(World& world) {
   {
     const std::lock_guard lock(mutex_);
-    if (has_failed_) fail(ProblemId::usage, {.path = path_}, "a file to which an item could not be appended", "one that is whole");
+    if (has_failed_) fail(ProblemId::usage, {.path = path_}, "a file that could not be written", "one that is whole");
     if (appending_ > 0) fail(ProblemId::usage, {.path = path_}, "a file to which items are being appended", "one that is whole");
     if (std::exchange(is_complete_, true)) return;
   }
-  if (files_->own) files_->own->finish();
+  try {
+    if (files_->own) files_->own->finish([&] { world.check_stop(); });
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    has_failed_ = true;
+    throw;
+  }
 }
 
-void StepSave::finish(std::string_view metadata) {
+void StepSave::finish(std::string_view metadata, World& world) {
   if (!files_->all) fail(ProblemId::usage, {.path = path_}, "rank " + std::to_string(rank_), "rank 0, which gives the folder its name");
-  complete();
+  complete(world);
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(is_finished_, true)) fail(ProblemId::usage, {.path = path_}, "a folder that is finished", "one that is not");
   }
   files_->all->write(world_size_, 0, as_bytes(metadata));
-  files_->all->finish();
+  files_->all->finish([&] { world.check_stop(); });
+  world.check_stop();
   files_->all->commit();
 }
 

@@ -57,9 +57,9 @@ class StepSave {
   std::vector<Place> append(std::span<const Item> items, World& world);
   const std::string& file_name() const { return name_; }  // in the folder
   // The file of this rank gets on disk. Throws usage if an append has failed or goes on.
-  void complete();
+  void complete(World& world);
   // On rank 0, once all ranks are complete: writes the metadata, and gives the folder its name.
-  void finish(std::string_view metadata);
+  void finish(std::string_view metadata, World& world);
 
  private:
   struct Files;

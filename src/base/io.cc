@@ -51,6 +51,15 @@ void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes, Cache cache) {
   }
 }
 
+void sync_all(Io& io, Handle file, const std::function<void()>& between) {
+  constexpr uint64_t kPart = 8 * kMiB;
+  for (uint64_t at = 0, size = between ? io.facts(file).bytes : 0; at < size; at += kPart) {
+    between();
+    io.sync_part(file, at, std::min(kPart, size - at));
+  }
+  io.sync(file);
+}
+
 // Io on Linux: a Handle is the file descriptor itself, and the names for messages are kept beside it.
 
 namespace {
@@ -345,6 +354,13 @@ class PosixIo final : public PosixReading {
 
   void sync(Handle file) override {
     if (retry([&] { return ::fsync(file); }) != 0) fail_handle(ProblemId::io_sync, file, errno);
+  }
+
+  void sync_part(Handle file, uint64_t offset, uint64_t bytes) override {
+    constexpr unsigned kWrittenAndWaitedFor = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (::sync_file_range(file, static_cast<off_t>(offset), static_cast<off_t>(bytes), kWrittenAndWaitedFor) == 0) return;
+    // A descriptor reports a failed write-back once. What else there is, fsync will meet, or it is no file that can do this.
+    if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail_handle(ProblemId::io_sync, file, errno);
   }
 
   void sync_folder(Handle folder) override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,8 @@ class Io : public Store {
   // Afterwards write_capabilities of the folder says whether the space is reserved.
   virtual void allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
+  // Waits until these bytes are on the medium, where the system can say so of a part. sync() has to follow.
+  virtual void sync_part(Handle /*file*/, uint64_t /*offset*/, uint64_t /*bytes*/) {}
   virtual void sync_folder(Handle folder) = 0;
   virtual void drop_cache(Handle) {}                                     // a hint: synced bytes are read from the medium next time
   virtual void make_folder(Handle folder, const std::string& name) = 0;  // output_exists if it exists
@@ -84,5 +87,7 @@ void make_folder(Io& io, const std::string& path);  // output_exists if it exist
 
 enum class Cache : uint8_t { kKeep, kPass };
 void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes, Cache cache = Cache::kKeep);
+// Io::sync, which may take seconds: with `between`, part by part, and that is called before each. It may throw.
+void sync_all(Io& io, Handle file, const std::function<void()>& between = {});
 
 }  // namespace dcp

@@ -201,11 +201,11 @@ void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
   write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->cache());
 }
 
-void FileSet::finish() {
+void FileSet::finish(const std::function<void()>& between) {
   State& s = *state_;
   if (!s.options.sync) return;
   for (uint32_t file = 0; file < s.files.size(); ++file)
-    if (s.files[file].sharing == Sharing::kCopy) s.io.sync(s.handle(file)->get());
+    if (s.files[file].sharing == Sharing::kCopy) sync_all(s.io, s.handle(file)->get(), between);
   if (s.form == State::Form::kFolder) s.io.sync_folder(s.inside.get());
 }
 

@@ -58,7 +58,8 @@ class FileSet : public Sink {
   FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options);
   ~FileSet() override;
   void write(uint32_t file, uint64_t offset, Bytes bytes) override;
-  void finish() override;
+  void finish() override { finish({}); }
+  void finish(const std::function<void()>& between);  // as sync_all() calls it
   void commit() override;
   void abort() noexcept override;
   // Reads back what was written, before commit. Throws what read_exact throws.

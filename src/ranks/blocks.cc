@@ -132,9 +132,9 @@ SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const s
   }
 }
 
-void SharedFiles::finish() {
+void SharedFiles::finish(const std::function<void()>& between) {
   if (sync_)
-    for (const OpenFile& f : files_) io_.sync(f.get());
+    for (const OpenFile& f : files_) sync_all(io_, f.get(), between);
 }
 
 }  // namespace dcp

@@ -60,7 +60,8 @@ class SharedFiles : public Sink {
   void write(uint32_t file, uint64_t offset, Bytes bytes) override {
     write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep);
   }
-  void finish() override;
+  void finish() override { finish({}); }
+  void finish(const std::function<void()>& between);  // as sync_all() calls it
   void commit() override {}
   void abort() noexcept override {}
 

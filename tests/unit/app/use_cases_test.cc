@@ -9,6 +9,7 @@
 #include "app/write.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
+#include "base/io_wrapper.h"
 #include "exec/synthetic.h"
 
 using namespace dcp;
@@ -149,10 +150,28 @@ namespace {
 // Completes the file while an item is being appended to it.
 struct Impatient final : Events {
   std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>&, uint64_t) override {
-    save->complete();
+    save->complete(*world);
     return nullptr;
   }
   StepSave* save = nullptr;
+  World* world = nullptr;
+};
+
+// Ctrl-C comes when a block is written, or while the file gets on disk.
+struct Interrupted final : IoWrapper {
+  Interrupted(Io& inner, StopFlag& the_stop, bool is_at_write) : IoWrapper(inner), stop(the_stop), at_write(is_at_write) {}
+  size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) override {
+    ++writes;
+    if (at_write) stop = 2;
+    return IoWrapper::write_past_cache(file, offset, bytes);
+  }
+  void sync_part(Handle, uint64_t, uint64_t) override {
+    ++syncs;
+    stop = 2;
+  }
+  StopFlag& stop;
+  const bool at_write;
+  std::atomic<int> writes{0}, syncs{0};
 };
 
 }  // namespace
@@ -161,8 +180,9 @@ TEST_CASE("a file is not complete while an item is appended to it") {
   Fixture f;
   StepSave save({.path = "/steps", .shards = {}, .failure = {}}, f.world);
   Impatient impatient;
-  impatient.save = &save;
   World world(f.io, f.stop, impatient);
+  impatient.save = &save;
+  impatient.world = &world;
   const float value = 1;
   const MemoryShard shard{.key = "x", .dtype = "float32", .data = reinterpret_cast<const std::byte*>(&value)};
   const std::vector<StepSave::Item> items{{.shard = &shard}};
@@ -171,5 +191,33 @@ TEST_CASE("a file is not complete while an item is appended to it") {
     FAIL("it is complete");
   } catch (const Error& e) {
     CHECK(e.problem().got == "a file to which items are being appended");
+  }
+}
+
+TEST_CASE("a save stops within an item, and while its files get on disk") {
+  Fixture f;
+  Events nobody;
+  const std::vector<float> values(20 << 20);
+  const auto size = static_cast<int64_t>(values.size());
+  const MemoryShard shard{.key = "x", .dtype = "float32", .shape = {size}, .data = reinterpret_cast<const std::byte*>(values.data())};
+  const std::vector<StepSave::Item> items{{.shard = &shard}};
+  const Lines before = f.io.paths();
+  for (const bool is_at_write : {true, false}) {
+    f.stop = 0;
+    Interrupted io(f.io, f.stop, is_at_write);
+    World world(io, f.stop, nobody);
+    {
+      StepSave save({.path = "/steps", .shards = {}, .failure = {}}, world);
+      const auto append = [&] { save.append(items, world); };
+      if (is_at_write) {
+        CHECK(error_id(append) == "interrupted");
+        CHECK(io.writes == 1);
+      } else {
+        append();
+        CHECK(error_id([&] { save.finish("", world); }) == "interrupted");
+        CHECK(io.syncs == 1);  // of ten
+      }
+    }
+    CHECK(f.io.paths() == before);
   }
 }

@@ -20,6 +20,7 @@ class IoWrapper : public ForwardsReads<Io> {
   size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) override { return inner_.write_past_cache(file, offset, bytes); }
   void allocate(Handle file, uint64_t bytes) override { inner_.allocate(file, bytes); }
   void sync(Handle file) override { inner_.sync(file); }
+  void sync_part(Handle file, uint64_t offset, uint64_t bytes) override { inner_.sync_part(file, offset, bytes); }
   void sync_folder(Handle folder) override { inner_.sync_folder(folder); }
   void drop_cache(Handle file) override { inner_.drop_cache(file); }
   void make_folder(Handle folder, const std::string& name) override { inner_.make_folder(folder, name); }
