@@ -36,13 +36,13 @@ def both(path, make, **kwargs):
     """What torch's reader and ours load into two equal state dicts."""
     states = make(), make()
     for state, reader in zip(states, (FileSystemReader(path), Reader(path))):
-        dcp.load(state, storage_reader=reader, no_dist=True, **{name: value() for name, value in kwargs.items()})
+        dcp.load(state, storage_reader=reader, **{name: value() for name, value in kwargs.items()})
     return states
 
 
 def saved(folder, state):
     path = Path(folder, "saved")
-    dcp.save(state, storage_writer=FileSystemWriter(path), no_dist=True)
+    dcp.save(state, storage_writer=FileSystemWriter(path))
     return path
 
 
@@ -60,11 +60,11 @@ class Destinations(unittest.TestCase):
         state = {KEY: torch.zeros(67, 18, dtype=torch.bfloat16), "model.norm.weight": torch.zeros(18, dtype=torch.bfloat16)}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            dcp.load(state, storage_reader=Reader(FSDP), no_dist=True)
+            dcp.load(state, storage_reader=Reader(FSDP))
         self.assertEqual([str(w.message) for w in caught if "narrower" in str(w.message)], ["2 tensors are loaded into a narrower dtype than the checkpoint has, such as model.norm.weight"])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            dcp.load({KEY: torch.zeros(67, 18, dtype=torch.float64)}, storage_reader=Reader(FSDP), no_dist=True)
+            dcp.load({KEY: torch.zeros(67, 18, dtype=torch.float64)}, storage_reader=Reader(FSDP))
         self.assertFalse([w for w in caught if "narrower" in str(w.message)])
 
     def test_what_narrows(self):
@@ -98,7 +98,7 @@ class Destinations(unittest.TestCase):
     def test_strict_dtype(self):
         state = {KEY: torch.ones(67, 18, dtype=torch.float64), "model.norm.weight": torch.ones(18)}
         with self.assertRaises(CheckpointException) as caught:
-            dcp.load(state, storage_reader=Reader(FSDP, strict_dtype=True), no_dist=True)
+            dcp.load(state, storage_reader=Reader(FSDP, strict_dtype=True))
         self.assertEqual(caught.exception.failures[0][0].id, "strict_dtype")
         self.assertTrue(all((t == 1).all() for t in state.values()))
 
@@ -110,7 +110,7 @@ class Destinations(unittest.TestCase):
 
     def test_wider_memory_stays(self):
         wide = torch.full((70, 20), 7.0)
-        dcp.load({KEY: wide[1:68, 1:19]}, storage_reader=Reader(FSDP), no_dist=True)
+        dcp.load({KEY: wide[1:68, 1:19]}, storage_reader=Reader(FSDP))
         self.assertEqual((wide == 7).sum().item(), 70 * 20 - 67 * 18)
 
     def test_views_that_torch_resolves(self):
@@ -171,7 +171,7 @@ class Planners(unittest.TestCase):
         make = lambda: {KEY: torch.zeros(67, 18), "not there": torch.ones(3)}
         self.assertEqual(list(differences(*both(FSDP, make, planner=lambda: DefaultLoadPlanner(allow_partial_load=True)))), [])
         with self.assertRaises(CheckpointException):
-            dcp.load(make(), storage_reader=Reader(FSDP), no_dist=True)
+            dcp.load(make(), storage_reader=Reader(FSDP))
 
     def test_overrides(self):
         class Planner(DefaultLoadPlanner):
@@ -256,12 +256,12 @@ class Metadatas(unittest.TestCase):
         reader = Reader(FSDP, threads=1)
         reader.read_metadata()
         state = {KEY: torch.zeros(67, 18)}
-        dcp.load(state, storage_reader=pickle.loads(pickle.dumps(reader)), no_dist=True)
+        dcp.load(state, storage_reader=pickle.loads(pickle.dumps(reader)))
         self.assertTrue(state[KEY].any())
 
     def test_checkpoint_id(self):
         state = {KEY: torch.zeros(67, 18)}
-        dcp.load(state, checkpoint_id=FSDP, storage_reader=Reader("/no/such"), no_dist=True)
+        dcp.load(state, checkpoint_id=FSDP, storage_reader=Reader("/no/such"))
         self.assertTrue(state[KEY].any())
 
 
@@ -289,10 +289,10 @@ class Kinds(unittest.TestCase):
         for n in (1, 2):
             (run / f"step-{n}").symlink_to(FSDP)
         state = {"tok_embeddings.weight": torch.zeros(67, 18)}
-        dcp.load(state, storage_reader=Reader(run, step="latest", root="model"), no_dist=True)
+        dcp.load(state, storage_reader=Reader(run, step="latest", root="model"))
         self.assertTrue(torch.equal(state["tok_embeddings.weight"], self.expected["tok_embeddings.weight"]))
         state = {"m.tok_embeddings.weight": torch.zeros(67, 18)}
-        dcp.load(state, storage_reader=Reader(run, step=1, rename="^model\\.=>m."), no_dist=True)
+        dcp.load(state, storage_reader=Reader(run, step=1, rename="^model\\.=>m."))
         self.assertTrue(torch.equal(state["m.tok_embeddings.weight"], self.expected["tok_embeddings.weight"]))
 
 

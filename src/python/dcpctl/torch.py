@@ -36,8 +36,10 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
+from torch.distributed.checkpoint.stateful import Stateful
 from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
 from torch.futures import Future
+from torch.utils._pytree import tree_map_only
 
 from . import _abi, _errors, _jobs, _memory
 from ._checkpoint import Checkpoint, Parts, _Core, open as _open, threads_of
@@ -875,7 +877,7 @@ def load(
 
     with _one_error():
         reader = Reader(path, process_group=process_group, **{**options, "share": None} if no_dist else options)
-        dcp_load(state_dict, storage_reader=reader, planner=planner, process_group=process_group, no_dist=no_dist)
+        dcp_load(state_dict, storage_reader=reader, planner=planner, process_group=process_group, **_alone(no_dist))
 
 
 def save(
@@ -888,7 +890,7 @@ def save(
     writer = Writer(path, **options)
     try:
         with _one_error():
-            dcp_save(state_dict, storage_writer=writer, planner=planner, process_group=process_group, no_dist=no_dist)
+            dcp_save(state_dict, storage_writer=writer, planner=planner, process_group=process_group, **_alone(no_dist))
     finally:
         writer._drop()
 
@@ -907,6 +909,7 @@ def async_save(
     A save that is still under way is waited for, since the stager's memory is used again; or refused, with `refuse_second`.
     """
     global _in_flight, _stager
+    from torch.distributed.checkpoint import staging
     from torch.distributed.checkpoint.state_dict_saver import async_save as dcp_async_save
 
     if _in_flight is not None and not _in_flight.done():
@@ -914,14 +917,20 @@ def async_save(
             raise _errors.usage("save_in_flight", "another save is still under way", path=os.fspath(path))
         _in_flight.exception()
     if _stager is None and _VERSION >= (2, 15):  # DefaultStager before closes itself after its first save
-        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-
         has_cuda = torch.cuda.is_available()
-        _stager = DefaultStager(StagingOptions(has_cuda, False, False, has_cuda))
+        _stager = staging.DefaultStager(staging.StagingOptions(has_cuda, False, False, has_cuda))
+    if not hasattr(staging, "DefaultStager"):  # torch 2.6 copies none of the CPU's tensors
+        plain = {key: value.state_dict() if isinstance(value, Stateful) else value for key, value in state_dict.items()}
+        state_dict = tree_map_only(torch.Tensor, lambda t: t.detach().clone() if t.device.type == "cpu" else t, plain)
     named: dict[str, Any] = {} if _stager is None else {"async_stager": _stager}
     made = dcp_async_save(state_dict, storage_writer=Writer(path, **options), planner=planner, process_group=process_group, **named)
     _in_flight = getattr(made, "upload_completion", made)
     return made
+
+
+def _alone(no_dist: bool) -> dict[str, Any]:
+    """The argument, for releases that have it. Where no group of processes is there, all of them do without one."""
+    return {"no_dist": True} if no_dist and dist.is_available() and dist.is_initialized() else {}
 
 
 @contextlib.contextmanager
