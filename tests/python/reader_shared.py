@@ -30,9 +30,7 @@ LARGE = 24 << 20  # bytes of a tensor, more than a buffer holds
 
 
 def loaded(path, mesh, placements, **options):
-    from torch.distributed.checkpoint import FileSystemReader
-
-    state = destination(FileSystemReader(path).read_metadata(), mesh, placements)
+    state = destination(Reader(path).read_metadata(), mesh, placements)
     dcp.load(state, storage_reader=Reader(path, **options))
     return local(state)
 
