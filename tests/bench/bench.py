@@ -101,7 +101,7 @@ class Bench:
     # ---- the benchmarks; each is called by its name
 
     def python(self):
-        """4 GiB on 4 ranks through dcp.load and dcp.save, with dcpctl.torch and with torch's own; one of 5,000 small tensors; metadata of 10^6 chunks"""
+        """4 GiB on 4 ranks through dcp.load and dcp.save, with dcpctl.torch and with torch's own; one of 5,000 small tensors; import and open; metadata of 10^6 chunks"""
 
         def beside(name, found, other, limit, at_least):
             ours, theirs = min(found["ours"]), min(found[other])
@@ -118,6 +118,11 @@ class Bench:
         beside("dcp.load of 5,000 tensors of 16 KiB beside FileSystemReader", self.in_python("load", checkpoint), "torch", 0.35, False)
         found = self.in_python("one", checkpoint)
         beside("one of them by key, with open", found, "torch", 0.06, False)
+        timed = f"import sys, time; sys.path.insert(0, {str(HERE.parent.parent / 'src/python')!r}); begin = time.perf_counter(); import dcpctl; print(time.perf_counter() - begin)"
+        took = 1000 * min(float(subprocess.run([sys.executable, "-c", timed], check=True, stdout=subprocess.PIPE).stdout) for _ in range(PAIRS))
+        row("import dcpctl over an empty Python", f"{took:.1f} ms", "<= 5 ms", ok=took <= 5)
+        took = 1000 * min(self.in_python("opened", DATA / "fsdp2_ws4/ckpt")["ours"])
+        row("open of a small checkpoint", f"{took:.1f} ms", "<= 3 ms", ok=took <= 3)
         million = self.folder / "million"
         Run(sys.executable, HERE / "million_chunks.py", million)
         beside("read_metadata of 10^6 chunks beside pickle.load", self.in_python("metadata", million, 3), "torch", 0.15, False)

@@ -89,6 +89,10 @@ def one(checkpoint, _folder, runs):
     )
 
 
+def opened(checkpoint, _folder, runs):
+    return interleaved(runs, ours=lambda: dcpctl.open(checkpoint).close())
+
+
 def metadata(checkpoint, _folder, runs):
     def unpickle():
         with open(checkpoint / ".metadata", "rb") as f:
