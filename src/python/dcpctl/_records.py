@@ -207,6 +207,7 @@ class Maps(Record):
     name: str | None
     maps: Records | None
     models: Texts | None
+    releases: Texts | None
     notes: Texts | None
     lines: int | None
     sizes: Records | None
