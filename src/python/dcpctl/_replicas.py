@@ -15,6 +15,11 @@ from . import _errors
 Box = Any  # what is read, and as which dtype, or the key of an object: the same on each rank that loads it
 
 
+# Before torch 2.15, a group gets the name of one of the same ranks that was destroyed, and does not come about: groups are kept for the next load.
+_KEEPS_GROUPS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 15)
+_kept: dict[Any, dist.ProcessGroup] = {}
+
+
 class Replicas:
     """What each rank of a group loads, who reads it, and how it gets to the others.
 
@@ -31,12 +36,16 @@ class Replicas:
         self._texts = self._made(self._ranks, "gloo")
 
     def close(self) -> None:
-        for group in (self._texts, *self._groups.values()):
-            dist.destroy_process_group(group)
+        if not _KEEPS_GROUPS:
+            for group in (self._texts, *self._groups.values()):
+                dist.destroy_process_group(group)
         self._groups.clear()
 
     def _made(self, ranks: Sequence[int], backend: str) -> dist.ProcessGroup:
-        made: Any = dist.new_group(list(ranks), timeout=self._timeout, backend=backend, use_local_synchronization=True)  # it has this rank
+        key = (dist.group.WORLD, tuple(ranks), backend, self._timeout)
+        made: Any = _kept.get(key) or dist.new_group(list(ranks), timeout=self._timeout, backend=backend, use_local_synchronization=True)  # it has this rank
+        if _KEEPS_GROUPS:
+            _kept[key] = made
         return made  # type: ignore[no-any-return]
 
     def on_all(self, work: Callable[[], Any]) -> list[Any]:
