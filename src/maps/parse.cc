@@ -502,6 +502,28 @@ void settle_sizes(ModelMap& map) {
   order_sizes(map);
 }
 
+// release 0.3 | 0.1
+void read_releases(ModelMap& map, LineReader& in, Spot spot) {
+  if (!map.releases.empty()) fail_at(map, spot, ProblemId::map_syntax, "a second 'release'", "one");
+  do {
+    const std::string_view release = in.peek();
+    if (!is_release(release) || (!map.releases.empty() && !is_before(release, map.releases.back())))
+      in.fail_here("numbers of releases, the newest first");
+    map.releases.emplace_back(release);
+    in.skip(release.size());
+    in.skip_space();
+  } while (in.take('|'));
+  in.need_end();
+}
+
+void check_releases(const ModelMap& map) {
+  for (const Line& line : map.lines)
+    for (const LineTensor& t : line.sides[0])
+      if (t.names.size() > map.releases.size())
+        fail_at(map, t.spot, ProblemId::map_syntax, counted(t.names.size(), "name"),
+                "one of each release at most, " + std::to_string(map.releases.size()));
+}
+
 class Parser {
  public:
   Parser(std::string_view text, std::string name, const Limits& limits) : text_{.map = {}, .limits = limits} {
@@ -514,12 +536,7 @@ class Parser {
     if (!open_.empty())
       fail_at(map_, map_.blocks[open_.back()].spot, ProblemId::map_syntax, "the end of the map", "'end' of what begins here");
     if (!choice_.empty()) fail_at(map_, choice_spot_, ProblemId::map_syntax, "a choice of nothing", "'either' on the next line");
-    if (!map_.releases.empty())
-      for (const Line& line : map_.lines)
-        for (const LineTensor& t : line.sides[0])
-          if (t.names.size() > map_.releases.size())
-            fail_at(map_, t.spot, ProblemId::map_syntax, counted(t.names.size(), "name"),
-                    "one of each release at most, " + std::to_string(map_.releases.size()));
+    if (!map_.releases.empty()) check_releases(map_);
     settle_sizes(map_);
     return std::move(map_);
   }
@@ -560,7 +577,7 @@ class Parser {
       if (in.take_word("class")) return classes(in, spot);
       if (in.take_word("keep")) return keeps(in);
       if (in.take_word("note")) return note(in);
-      if (in.take_word("release")) return releases(in, spot);
+      if (in.take_word("release")) return read_releases(map_, in, spot);
       if (in.take_word("state")) return state(in, spot);
       if (in.take_word("size")) return size(in, spot);
       if (in.take_word("name")) return variable(in, spot);
@@ -601,20 +618,6 @@ class Parser {
   void note(LineReader& in) {
     if (in.is_end()) in.fail_here("a text");
     map_.notes.push_back(in.rest());
-  }
-
-  // release 0.3 | 0.1
-  void releases(LineReader& in, Spot spot) {
-    if (!map_.releases.empty()) fail_at(map_, spot, ProblemId::map_syntax, "a second 'release'", "one");
-    do {
-      const std::string_view release = in.peek();
-      if (!is_release(release) || (!map_.releases.empty() && !is_before(release, map_.releases.back())))
-        in.fail_here("numbers of releases, the newest first");
-      map_.releases.emplace_back(release);
-      in.skip(release.size());
-      in.skip_space();
-    } while (in.take('|'));
-    in.need_end();
   }
 
   // state optimizer.state.{slot}.{name}
