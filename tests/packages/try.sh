@@ -8,6 +8,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 ckpt=$here/tests/data/fsdp2_ws4/ckpt
+[ -n "${STORE:-}" ] || exec "$here/tests/packages/store.py" "$0" "$@"  # what is read over the network
+export no_proxy=127.0.0.1
+unset AWS_CA_BUNDLE  # goes before SSL_CERT_FILE
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -16,15 +19,21 @@ same() { [ "$1" = "$2" ] || wrong "$3: '$1' and not '$2'"; }
 
 # What every package's program must do. PROGRAM: words, since another processor's stands behind qemu.
 works() {  # CKPT OUT PROGRAM...
-  local ckpt=$1 out=$2 said
+  local ckpt=$1 out=$2 said at
   shift 2
   said=$("$@" --version)
-  [[ $said == dcpctl\ * && $said == *commit\ * && $said == *compiler:\ Clang* && $said == *modules:\ * ]] || wrong "--version says: $said"
+  [[ $said == dcpctl\ * && $said == *commit\ * && $said == *compiler:\ Clang* && $said == *modules:\ *net* ]] || wrong "--version says: $said"
   said=$("$@" inspect "$ckpt")
   [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "inspect says: $said"
   "$@" consolidate "$ckpt" "$out/model.safetensors" --model-only -q --force
   "$@" diff "$ckpt" "$out/model.safetensors" --model-only -q || wrong "what was written differs"
+  for at in $STORE; do  # trusted is CERTIFICATE, or in a system of its own what lies there
+    SSL_CERT_FILE=${CERTIFICATE:-} "$@" diff "$ckpt" "$at/fsdp2_ws4/ckpt" -q || wrong "what is read from $at differs"
+  done
 }
+
+# What can be seen of a library.
+names_in() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
 
 wheel() {
   local wheel bin bytes lines
@@ -40,6 +49,10 @@ wheel() {
   same "$(head -c 4 "$bin" | od -An -c | tr -d ' ')" '177ELF' "the installed program begins with"
   works "$ckpt" "$scratch" "$bin"
   "$scratch/venv/bin/python" "$here/tests/python/package.py"
+  same "$(names_in "$(echo "$scratch"/venv/lib/python3*/site-packages/dcpctl/libdcpctl.so)")" \
+    "$(grep -oP '^DCPCTL_API [^;(]*?\bdcpctl_\w+(?=\()' "$here/include/dcpctl/c.h" | sed 's/.*[ *]//' | sort)" "the library shows"
+  same "$(names_in "$scratch/venv/lib/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
+  ! "$bin" inspect "${STORE#* }/fsdp2_ws4/ckpt" >/dev/null 2>&1 || wrong "a certificate of nobody is trusted"
   same "$("$scratch/venv/bin/pip" show dcpctl | sed -n 's/^Requires: *//p')" "" "the wheel requires"
   [ -f "$scratch/venv/share/man/man1/dcpctl-inspect.1" ] || wrong "no manual page"
   "$scratch/venv/bin/python" - <<'PYTHON'
@@ -48,7 +61,7 @@ files = {str(f): f for f in importlib.metadata.files("dcpctl")}
 sbom = next(f for name, f in files.items() if name.endswith("sboms/dcpctl.cdx.json"))
 bom = json.loads(sbom.read_text())
 assert bom["bomFormat"] == "CycloneDX", bom
-linked = {"zlib", "zstd", "xxhash", "CLI11", "nlohmann_json", "libc++", "libc++abi", "libunwind", "compiler_rt"}
+linked = {"zlib", "zstd", "xxhash", "CLI11", "nlohmann_json", "curl", "openssl", "libc++", "libc++abi", "libunwind", "compiler_rt"}
 assert {c["name"] for c in bom["components"]} == linked | {"glibc start files"}, bom["components"]
 for name in ("LICENSE", "glibc.txt", *(f"{part}.txt" for part in linked)):
     assert any(f.endswith("/licenses/" + name) for f in files), f"no licence {name}"
@@ -61,14 +74,17 @@ PYTHON
 }
 
 tarball() {
-  local root=$scratch/root said
-  mkdir -p "$root/data"
+  local root=$scratch/root said at
+  mkdir -p "$root/data" "$root/etc/ssl"
+  cp "$CERTIFICATE" "$root/etc/ssl/cert.pem"  # as in Alpine
   tar -xzf "$1"/dcpctl-*-linux-x86_64.tar.gz -C "$scratch"
   cp "$scratch"/dcpctl-*/bin/dcpctl "$root/"
   cp -r "$ckpt" "$root/data/ckpt"
   if [ "$(id -u)" = 0 ]; then
-    said=$(chroot "$root" /dcpctl inspect /data/ckpt)  # no C library, no /proc
-    [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "in an empty root inspect says: $said"
+    for at in /data/ckpt ${STORE// //fsdp2_ws4/ckpt }/fsdp2_ws4/ckpt; do
+      said=$(chroot "$root" /dcpctl inspect "$at")  # no C library, no /proc
+      [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "in an empty root inspect $at says: $said"
+    done
   fi
   works "$ckpt" "$scratch" "$root/dcpctl"
   [ -f "$scratch"/dcpctl-*/share/man/man1/dcpctl-inspect.1 ] || wrong "no manual page in the tarball"
@@ -80,6 +96,7 @@ aarch64() {
   wheel=$(echo "$1"/dcpctl-*aarch64.whl)
   python3 -m zipfile -e "$wheel" "$scratch/unpacked"
   chmod +x "$scratch"/unpacked/*.data/scripts/dcpctl
+  ln -s data/lib "$(echo "$scratch"/unpacked/*.data)/lib"  # as in an environment
   works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
   if ls "$1"/dcpctl-*-linux-aarch64.tar.gz >/dev/null 2>&1; then
     tar -xzf "$1"/dcpctl-*-linux-aarch64.tar.gz -C "$scratch"
