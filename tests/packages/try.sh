@@ -24,7 +24,7 @@ works() {  # CKPT OUT PROGRAM...
   said=$("$@" --version)
   [[ $said == dcpctl\ * && $said == *commit\ * && $said == *compiler:\ Clang* && $said == *modules:\ *net* ]] || wrong "--version says: $said"
   said=$("$@" inspect "$ckpt")
-  [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "inspect says: $said"
+  [[ $said == *"model: 15 tensors, 8,298 parameters"* ]] || wrong "inspect says: $said"
   "$@" consolidate "$ckpt" "$out/model.safetensors" --model-only -q --force
   "$@" diff "$ckpt" "$out/model.safetensors" --model-only -q || wrong "what was written differs"
   for at in $STORE; do  # trusted is CERTIFICATE, or in a system of its own what lies there
@@ -83,7 +83,7 @@ tarball() {
   if [ "$(id -u)" = 0 ]; then
     for at in /data/ckpt ${STORE// //fsdp2_ws4/ckpt }/fsdp2_ws4/ckpt; do
       said=$(chroot "$root" /dcpctl inspect "$at")  # no C library, no /proc
-      [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "in an empty root inspect $at says: $said"
+      [[ $said == *"model: 15 tensors, 8,298 parameters"* ]] || wrong "in an empty root inspect $at says: $said"
     done
   fi
   works "$ckpt" "$scratch" "$root/dcpctl"
