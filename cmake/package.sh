@@ -99,17 +99,19 @@ package_openssl() {  # TARGET ZIG
 }
 
 package_of() {  # TARGET
-  local target=$1 zig build=$package_folder/$1 machine=${1%%-*} link=-s version
+  local target=$1 zig build=$package_folder/$1 machine=${1%%-*} link=-s net=ON version
   zig=$(echo "$PWD/$package_folder"/venv/lib/python3*/site-packages/ziglang/zig)
   version=$(sed -n 's/^project(dcpctl VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   package_notices "$target" "$version" "$(dirname "$zig")"
-  package_openssl "$target" "$zig"
-  case $target in *musl) link='-s -static' ;; esac
+  case $target in
+    *gnu*) package_openssl "$target" "$zig" ;;
+    *musl) link='-s -static' net=OFF ;;  # which opens no modules
+  esac
   say "package for $target"
   # Not the settings of a wheel, which the last call may have left.
   cmake -S . -B "$build" -G Ninja -U 'SKBUILD*' -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/zig.cmake" -DDCPCTL_ZIG="$zig" \
     -DDCPCTL_TARGET="$target" -DDCPCTL_THIRD_PARTY="$PWD/$package_folder/third-party" -DDCPCTL_NOTICES="$PWD/$package_folder/notices-$target" \
-    -DDCPCTL_TOGETHER=ON -DDCPCTL_WITH_TORCH=OFF -DDCPCTL_WITH_CUDA=OFF -DDCPCTL_WITH_NET=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=/usr \
+    -DDCPCTL_TOGETHER=ON -DDCPCTL_WITH_TORCH=OFF -DDCPCTL_WITH_CUDA=OFF -DDCPCTL_WITH_NET=$net -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=/usr \
     -DOPENSSL_ROOT_DIR="$PWD/$package_folder/openssl-$target" -DOPENSSL_USE_STATIC_LIBS=ON \
     -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_MODULE_LINKER_FLAGS=-s \
     >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
@@ -134,7 +136,10 @@ package_notices() {  # TARGET VERSION ZIG-FOLDER
   cp "$3/lib/libunwind/LICENSE.TXT" "$at/licenses/libunwind.txt"
   cp "$3/LICENSE" "$at/licenses/compiler_rt.txt"
   case $1 in
-    *musl) cp "$3/lib/libc/musl/COPYRIGHT" "$at/licenses/musl.txt" ;;
+    *musl)
+      cp "$3/lib/libc/musl/COPYRIGHT" "$at/licenses/musl.txt"
+      rm "$at"/licenses/{curl,openssl}.txt
+      ;;
     *) cat "$3/lib/libc/glibc/LICENSES" /usr/share/common-licenses/LGPL-2.1 >"$at/licenses/glibc.txt" ;;
   esac
   python3 cmake/sbom.py "$2" "$(git rev-parse HEAD)" "$1" "$package_folder/third-party" "$3" >"$at/dcpctl.cdx.json"

@@ -7,35 +7,8 @@
 
 #include "base/problem.h"
 
-#ifdef DCPCTL_NET_LINKED
-extern "C" const DcpctlModuleHeader* dcpctl_net();
-#endif
-
 namespace dcp {
 namespace {
-
-using Entry = const DcpctlModuleHeader* (*)();
-
-// The module that the program has in it, since a static one can open none; null: not this one.
-Entry inside([[maybe_unused]] std::string_view name) {
-#ifdef DCPCTL_NET_LINKED
-  if (name == "net") return dcpctl_net;
-#endif
-  return nullptr;
-}
-constexpr const char* kInside = "in the program";
-
-Entry entry_of(const std::string& path, const char* symbol) {
-  // RTLD_LOCAL: a module's symbols must not replace those of dcpctl or of another module.
-  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* why = ::dlerror();
-    fail(ProblemId::module_broken, {.path = path}, why ? why : "");
-  }
-  const auto entry = reinterpret_cast<Entry>(::dlsym(library, symbol));
-  if (!entry) fail(ProblemId::module_differs, {.path = path}, "no " + std::string(symbol));
-  return entry;
-}
 
 constexpr std::string_view kPrefix = "libdcpctl_", kSuffix = ".so";
 
@@ -44,7 +17,6 @@ std::string file_of(std::string_view name) { return std::string(kPrefix) + std::
 }  // namespace
 
 std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name) {
-  if (inside(name)) return kInside;
   for (const std::string& folder : folders) {
     struct stat facts{};
     std::string path = folder + "/" + file_of(name);
@@ -55,7 +27,6 @@ std::optional<std::string> module_path(const std::vector<std::string>& folders, 
 
 std::map<std::string, std::string> modules_in(const std::vector<std::string>& folders) {
   std::map<std::string, std::string> found;
-  if (inside(kNetModule.name)) found.emplace(kNetModule.name, kInside);
   for (const std::string& folder : folders) {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
@@ -76,8 +47,16 @@ const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, c
     p.hint = "it needs " + std::string(kind.needs);
     throw Error(std::move(p));
   }
-  const Entry own = inside(kind.name);
-  const DcpctlModuleHeader& header = *(own ? own : entry_of(path, kind.symbol))();
+  // RTLD_LOCAL: a module's symbols must not replace those of dcpctl or of another module.
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* why = ::dlerror();
+    fail(ProblemId::module_broken, {.path = path}, why ? why : "");
+  }
+  using Entry = const DcpctlModuleHeader* (*)();
+  const auto entry = reinterpret_cast<Entry>(::dlsym(library, kind.symbol));
+  if (!entry) fail(ProblemId::module_differs, {.path = path}, "no " + std::string(kind.symbol));
+  const DcpctlModuleHeader& header = *entry();
   if (header.abi != kind.abi || header.bytes != kind.bytes)
     fail(ProblemId::module_differs, {.path = path},
          "table " + std::to_string(header.abi) + " of " + std::to_string(header.bytes) + " bytes",
