@@ -3,7 +3,7 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 # Packages are compiled for other machines than this one, and what they link with them: from the sources in a folder (cmake/package.sh).
-set(DCPCTL_THIRD_PARTY "" CACHE PATH "Folder with the sources of zlib, zstd, xxhash, CLI11 and nlohmann_json, to compile them in")
+set(DCPCTL_THIRD_PARTY "" CACHE PATH "Folder with the sources of zlib, zstd, xxhash, CLI11, nlohmann_json and curl, to compile them in")
 if(DCPCTL_THIRD_PARTY)
   include(DcpctlThirdParty)
   return()

@@ -12,6 +12,17 @@ package_sources=(
   'xxhash xxhash BSD-2-Clause LICENSE 0.8.1-1 4a961627c06efc8fa3bc4b06ee9dba6cfaf092f2550b88d63e9218a2728721b4'
   'cli11 CLI11 BSD-3-Clause LICENSE 2.1.2+ds-1 bb685eff351ca4fb77cf194f5ffb80e47f96989fc200f21241eb9eb320cfbc9c'
   'nlohmann-json3 nlohmann_json MIT LICENSE.MIT 3.11.2-2 70bec2cd47a992e0fcf5b92d820d264b871c15278cce68edcc05dbb579d795a0'
+  'curl curl curl COPYING 7.88.1-10+deb12u15 2744f12e3aef161c0361743fa1b318296b122e566e47f381e4a63320fbcc23f4'
+  'openssl openssl Apache-2.0 LICENSE.txt 3.0.20-1~deb12u2 a614474a2773c23b10c0d65f4eccbcf93fdac4749afb7c26d76e1b0340154d3d'
+)
+# TLS 1.2 and 1.3 for curl, SHA-256, HMAC and keys in PEM, at Debian's level of security. The configuration of a system's own OpenSSL is not read: it
+# may speak of what is left out here.
+openssl_options=(
+  no-shared no-module no-dso no-engine no-legacy no-tests no-ui-console no-deprecated no-comp no-dtls no-ssl3 no-tls1 no-tls1_1 no-ssl-trace
+  no-async no-srp no-psk no-srtp no-nextprotoneg no-ct no-ocsp no-ts no-cms no-cmp no-rfc3779 no-aria no-bf no-blake2 no-camellia no-cast no-des
+  no-dsa no-idea no-md4 no-mdc2 no-rc2 no-rc4 no-rmd160 no-scrypt no-seed no-siphash no-siv no-sm2 no-sm3 no-sm4 no-whirlpool no-gost no-ec2m
+  enable-ec_nistp_64_gcc_128 --prefix=/nowhere --openssldir=/nowhere -DOPENSSL_TLS_SECURITY_LEVEL=2 -ffunction-sections -fdata-sections
+  -fstack-protector-strong
 )
 
 package_help() {
@@ -71,19 +82,40 @@ package_third_party() {
   mv "$new" "$all"
 }
 
+# In build/package/openssl-TARGET: headers, libcrypto.a, libssl.a.
+package_openssl() {  # TARGET ZIG
+  local at=$package_folder/openssl-$1 made
+  made="$(cat "$package_folder/venv/installed") ${package_sources[*]} ${openssl_options[*]}"
+  [ "$(cat "$at/made" 2>/dev/null || true)" != "$made" ] || return 0
+  say "OpenSSL for $1"
+  cmake -DDCPCTL_ZIG="$2" -DDCPCTL_TARGET="$1" -P cmake/zig.cmake  # the compiler's names
+  rm -rf "$at"
+  cp -r "$package_folder/third-party/openssl" "$at"
+  # By its name alone: the library says what compiled it, and when.
+  (PATH=$PWD/$package_folder/tools-$1:$PATH && cd "$at" && export SOURCE_DATE_EPOCH=0 &&
+    ./Configure "linux-${1%%-*}" CC=cc AR=ar RANLIB=ranlib "${openssl_options[@]}" &&
+    make -j "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" build_libs) >"$package_folder/log" 2>&1 || { tail -n 50 "$package_folder/log"; exit 1; }
+  echo "$made" >"$at/made"
+}
+
 package_of() {  # TARGET
-  local target=$1 zig build=$package_folder/$1 machine=${1%%-*} link=-s version
+  local target=$1 zig build=$package_folder/$1 machine=${1%%-*} link=-s net=ON version
   zig=$(echo "$PWD/$package_folder"/venv/lib/python3*/site-packages/ziglang/zig)
   version=$(sed -n 's/^project(dcpctl VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   package_notices "$target" "$version" "$(dirname "$zig")"
-  case $target in *musl) link='-s -static' ;; esac
+  case $target in
+    *gnu*) package_openssl "$target" "$zig" ;;
+    *musl) link='-s -static' net=OFF ;;  # which opens no modules
+  esac
   say "package for $target"
   # Not the settings of a wheel, which the last call may have left.
   cmake -S . -B "$build" -G Ninja -U 'SKBUILD*' -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/zig.cmake" -DDCPCTL_ZIG="$zig" \
     -DDCPCTL_TARGET="$target" -DDCPCTL_THIRD_PARTY="$PWD/$package_folder/third-party" -DDCPCTL_NOTICES="$PWD/$package_folder/notices-$target" \
-    -DDCPCTL_TOGETHER=ON -DDCPCTL_WITH_TORCH=OFF -DDCPCTL_WITH_CUDA=OFF -DDCPCTL_WITH_NET=OFF -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=/usr \
-    -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS=-s >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
-  cmake --build "$build" --target dcpctl
+    -DDCPCTL_TOGETHER=ON -DDCPCTL_WITH_TORCH=OFF -DDCPCTL_WITH_CUDA=OFF -DDCPCTL_WITH_NET=$net -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=/usr \
+    -DOPENSSL_ROOT_DIR="$PWD/$package_folder/openssl-$target" -DOPENSSL_USE_STATIC_LIBS=ON \
+    -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_MODULE_LINKER_FLAGS=-s \
+    >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
+  cmake --build "$build" --target dcpctl dcpctl_modules
   case $target in
     *gnu*)
       package_deb "$build"
@@ -104,7 +136,10 @@ package_notices() {  # TARGET VERSION ZIG-FOLDER
   cp "$3/lib/libunwind/LICENSE.TXT" "$at/licenses/libunwind.txt"
   cp "$3/LICENSE" "$at/licenses/compiler_rt.txt"
   case $1 in
-    *musl) cp "$3/lib/libc/musl/COPYRIGHT" "$at/licenses/musl.txt" ;;
+    *musl)
+      cp "$3/lib/libc/musl/COPYRIGHT" "$at/licenses/musl.txt"
+      rm "$at"/licenses/{curl,openssl}.txt
+      ;;
     *) cat "$3/lib/libc/glibc/LICENSES" /usr/share/common-licenses/LGPL-2.1 >"$at/licenses/glibc.txt" ;;
   esac
   python3 cmake/sbom.py "$2" "$(git rev-parse HEAD)" "$1" "$package_folder/third-party" "$3" >"$at/dcpctl.cdx.json"

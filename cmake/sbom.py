@@ -39,6 +39,8 @@ def main(version, commit, target, third_party, zig):
     with open(f"{third_party}/versions", encoding="utf-8") as lines:
         for line in lines:
             name, of, licence, source = line.split("\t")
+            if "musl" in target and name in ("curl", "openssl"):  # of a module, which a static program cannot open
+                continue
             parts.append(component(name, of, licence, f"pkg:deb/debian/{source.strip()}@{of}?arch=source"))
     parts += runtime(target, zig)
     document = {

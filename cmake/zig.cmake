@@ -1,6 +1,7 @@
 # The compiler of packages: the one in PyPI's ziglang, which has the C libraries of other machines, and of older systems, with it. A toolchain file.
 #   DCPCTL_ZIG     the program
 #   DCPCTL_TARGET  the machine, and the oldest C library that will do: x86_64-linux-gnu.2.28, aarch64-linux-musl
+cmake_policy(VERSION 3.25)
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES DCPCTL_ZIG DCPCTL_TARGET)
 set(CMAKE_SYSTEM_NAME Linux)
 # What CMake tries is compiled and not linked: with it the C++ library would be compiled, in a form that nothing else needs.

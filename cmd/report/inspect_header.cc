@@ -54,7 +54,7 @@ std::vector<Number> numbers_named(const InspectResult& found, const std::vector<
 // As the trainer counts, else as the folder is named. "": nobody says.
 std::string step_of(const InspectResult& found) {
   std::vector<Number> steps = numbers_named(found, {"step", "global_step", "iteration", "train_step"});
-  std::erase_if(steps, &Number::is_optimizers);  // Adam's may be another
+  std::erase_if(steps, [](const Number& n) { return n.is_optimizers; });  // Adam's may be another
   if (!steps.empty()) return steps.front().text;
   const std::string name = split_path(found.catalog().folder).name;
   const size_t last = name.find_last_of("0123456789");

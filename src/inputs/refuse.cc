@@ -133,7 +133,7 @@ std::vector<std::string> states_without_zero(Store& store, const std::string& pa
 
 bool has_distinct_steps(Store& store, const std::string& path) try {
   std::vector<Step> steps = find_run(store, path, "").steps;
-  std::erase_if(steps, &Step::unfinished);
+  std::erase_if(steps, [](const Step& s) { return s.unfinished; });
   const bool is_whole = std::ranges::all_of(steps, [](const Step& s) { return s.parts.size() <= 1; });
   return !steps.empty() && is_whole && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
 } catch (const Error&) {  // several runs

@@ -401,7 +401,7 @@ std::string find_step(Store& store, const StepQuery& query, const OpenOptions& o
   if (!store.facts(without_trailing_slashes(given))) fail(ProblemId::no_such_path, {.path = without_trailing_slashes(given)});
   const RunFolder run = find_run(store, given, pattern);
   std::vector<Step> steps = run.steps;
-  std::erase_if(steps, &Step::unfinished);
+  std::erase_if(steps, [](const Step& s) { return s.unfinished; });
   const std::vector<Step> finished = steps;
   const bool latest = wanted == "latest";
   const std::optional<uint64_t> number = latest ? std::nullopt : decimal<uint64_t>(wanted);

@@ -72,6 +72,7 @@ inline constexpr ModuleKind<DcpctlNetTable> kNetModule{
     .name = "net",
     .symbol = "dcpctl_net",
     .abi = kDcpctlNetAbi,
-    .needs = "a build with libcurl and OpenSSL (libcurl4-openssl-dev libssl-dev): cmake -DDCPCTL_WITH_NET=ON"};
+    .needs = "the program of a wheel or a .deb, or a build with libcurl and OpenSSL (libcurl4-openssl-dev libssl-dev): "
+             "cmake -DDCPCTL_WITH_NET=ON"};
 
 }  // namespace dcp

@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // Debian, RHEL, SUSE, Alpine and FreeBSD; curl's own default is that of the system it was built on.
-constexpr const char* kBundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
-                                    "/etc/ssl/cert.pem"};
+constexpr const char* kBundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
 
 bool may_pass(uint32_t status) { return status == 429 || status == 408 || (status >= 500 && status != 501); }
 

@@ -8,6 +8,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 ckpt=$here/tests/data/fsdp2_ws4/ckpt
+[ -n "${STORE:-}" ] || exec "$here/tests/packages/store.py" "$0" "$@"  # what is read over the network
+export no_proxy=127.0.0.1
+unset AWS_CA_BUNDLE  # goes before SSL_CERT_FILE
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -21,10 +24,22 @@ works() {  # CKPT OUT PROGRAM...
   said=$("$@" --version)
   [[ $said == dcpctl\ * && $said == *commit\ * && $said == *compiler:\ Clang* && $said == *modules:\ * ]] || wrong "--version says: $said"
   said=$("$@" inspect "$ckpt")
-  [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "inspect says: $said"
+  [[ $said == *"model: 15 tensors, 8,298 parameters"* ]] || wrong "inspect says: $said"
   "$@" consolidate "$ckpt" "$out/model.safetensors" --model-only -q --force
   "$@" diff "$ckpt" "$out/model.safetensors" --model-only -q || wrong "what was written differs"
 }
+
+# Over the network, by the module that is in the package. Trusted is CERTIFICATE, or in a system of its own what lies there.
+reads_stores() {  # CKPT PROGRAM...
+  local ckpt=$1 at
+  shift
+  for at in $STORE; do
+    SSL_CERT_FILE=${CERTIFICATE:-} "$@" diff "$ckpt" "$at/fsdp2_ws4/ckpt" -q || wrong "what is read from $at differs"
+  done
+}
+
+# What can be seen of a library.
+names_in() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
 
 wheel() {
   local wheel bin bytes lines
@@ -39,7 +54,12 @@ wheel() {
   bin=$scratch/venv/bin/dcpctl
   same "$(head -c 4 "$bin" | od -An -c | tr -d ' ')" '177ELF' "the installed program begins with"
   works "$ckpt" "$scratch" "$bin"
+  reads_stores "$ckpt" "$bin"
   "$scratch/venv/bin/python" "$here/tests/python/package.py"
+  same "$(names_in "$(echo "$scratch"/venv/lib/python3*/site-packages/dcpctl/libdcpctl.so)")" \
+    "$(grep -oP '^DCPCTL_API [^;(]*?\bdcpctl_\w+(?=\()' "$here/include/dcpctl/c.h" | sed 's/.*[ *]//' | sort)" "the library shows"
+  same "$(names_in "$scratch/venv/lib/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
+  ! "$bin" inspect "${STORE#* }/fsdp2_ws4/ckpt" >/dev/null 2>&1 || wrong "a certificate of nobody is trusted"
   same "$("$scratch/venv/bin/pip" show dcpctl | sed -n 's/^Requires: *//p')" "" "the wheel requires"
   [ -f "$scratch/venv/share/man/man1/dcpctl-inspect.1" ] || wrong "no manual page"
   "$scratch/venv/bin/python" - <<'PYTHON'
@@ -48,7 +68,7 @@ files = {str(f): f for f in importlib.metadata.files("dcpctl")}
 sbom = next(f for name, f in files.items() if name.endswith("sboms/dcpctl.cdx.json"))
 bom = json.loads(sbom.read_text())
 assert bom["bomFormat"] == "CycloneDX", bom
-linked = {"zlib", "zstd", "xxhash", "CLI11", "nlohmann_json", "libc++", "libc++abi", "libunwind", "compiler_rt"}
+linked = {"zlib", "zstd", "xxhash", "CLI11", "nlohmann_json", "curl", "openssl", "libc++", "libc++abi", "libunwind", "compiler_rt"}
 assert {c["name"] for c in bom["components"]} == linked | {"glibc start files"}, bom["components"]
 for name in ("LICENSE", "glibc.txt", *(f"{part}.txt" for part in linked)):
     assert any(f.endswith("/licenses/" + name) for f in files), f"no licence {name}"
@@ -68,9 +88,11 @@ tarball() {
   cp -r "$ckpt" "$root/data/ckpt"
   if [ "$(id -u)" = 0 ]; then
     said=$(chroot "$root" /dcpctl inspect /data/ckpt)  # no C library, no /proc
-    [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "in an empty root inspect says: $said"
+    [[ $said == *"model: 15 tensors, 8,298 parameters"* ]] || wrong "in an empty root inspect says: $said"
   fi
   works "$ckpt" "$scratch" "$root/dcpctl"
+  said=$("$root/dcpctl" inspect "${STORE% *}/none" 2>&1) && wrong "the static program reads a store"
+  [[ $said == *"libdcpctl_net.so: a required module is missing"*"hint: it needs the program of a wheel or a .deb"* ]] || wrong "of a store the static program says: $said"
   [ -f "$scratch"/dcpctl-*/share/man/man1/dcpctl-inspect.1 ] || wrong "no manual page in the tarball"
   echo "tarball: well"
 }
@@ -80,7 +102,9 @@ aarch64() {
   wheel=$(echo "$1"/dcpctl-*aarch64.whl)
   python3 -m zipfile -e "$wheel" "$scratch/unpacked"
   chmod +x "$scratch"/unpacked/*.data/scripts/dcpctl
+  ln -s data/lib "$(echo "$scratch"/unpacked/*.data)/lib"  # as in an environment
   works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
+  reads_stores "$ckpt" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
   if ls "$1"/dcpctl-*-linux-aarch64.tar.gz >/dev/null 2>&1; then
     tar -xzf "$1"/dcpctl-*-linux-aarch64.tar.gz -C "$scratch"
     works "$ckpt" "$scratch" qemu-aarch64-static "$scratch"/dcpctl-*-linux-aarch64/bin/dcpctl
@@ -93,6 +117,7 @@ aarch64() {
 deb() {
   dpkg -i "$1" >/dev/null
   works "$ckpt" "$scratch" dcpctl
+  reads_stores "$ckpt" dcpctl
   local file
   for file in share/man/man1/dcpctl-inspect.1 share/man/man7/dcpctl-maps.7 share/bash-completion/completions/dcpctl share/doc/dcpctl/copyright \
     share/zsh/vendor-completions/_dcpctl share/fish/vendor_completions.d/dcpctl.fish; do
