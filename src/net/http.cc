@@ -187,7 +187,8 @@ void Http::give_up(const std::string& path, const HttpRequest& request, int outc
   Problem p = make_problem(ProblemId::net_failed, {.path = path}, why);
   const std::string host = parse_url(request.url)->authority();
   if (why.find("certificate") != why.npos)
-    p.hint = "certificates are looked up in " + (ca_bundle().empty() ? "curl's own place" : ca_bundle()) + "; SSL_CERT_FILE names others";
+    p.hint = "certificates are looked up in " + (ca_bundle().empty() ? "curl's own place" : ca_bundle()) +
+             (settings_->value("AWS_CA_BUNDLE").empty() ? "; SSL_CERT_FILE names others" : ", as AWS_CA_BUNDLE says");
   else if (outcome == kDcpctlNetNoHost) p.hint = "is " + host + " the right name, and does it take a proxy to reach it (HTTPS_PROXY)?";
   else if (has_answered_)
     p.hint =
