@@ -26,7 +26,7 @@ Reads only metadata and headers, in milliseconds; no tensor data, and data files
 
 Damage and warnings come first, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
 trainer keeps beside the model is folded if it would not fit. --depth keeps layers apart, --tree and --keys show all. -v adds who wrote it,
-chunks, and the bytes of each dtype and top-level key, and where each of the keys lies that are named behind CKPT. A data file that is missing or was cut short makes the exit code 1, an unreadable one
+chunks, and the bytes of each dtype and top-level key, and for a few keys behind CKPT where each chunk lies. A data file that is missing or was cut short makes the exit code 1, an unreadable one
 4. Where one of several files cannot be read, the others are shown.
 
 If the data files are there, the pickles of objects are examined too: one that would run what torch.load(weights_only=True) refuses is named

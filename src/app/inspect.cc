@@ -80,8 +80,10 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   if (const auto dtype = select.dtypes.dtype)
     select.dtypes.keeps_float32 = kept_by_family(request.map.config, {catalog.folder}, *dtype, world.store);
   result.selection = select_keys(catalog, select);
-  const std::vector<maps::Parameter> model = maps::model_parameters(result.selection);
-  result.names_of = maps::releases_of(maps::keys_of(model), request.source.limits());
+  if (catalog.traits().has_metadata) {  // a trainer's, and no model that others publish in such names
+    const std::vector<maps::Parameter> model = maps::model_parameters(result.selection);
+    result.names_of = maps::releases_of(maps::keys_of(model), request.source.limits());
+  }
   constexpr size_t kValues = 256;
   result.values =
       small_values(files, catalog, request.source.limits(), shown_keys(result.selection), request.all_values ? SIZE_MAX : kValues);

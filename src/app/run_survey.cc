@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <set>
+#include <iterator>
 
 #include "app/resources.h"
 #include "base/file_names.h"
@@ -74,20 +74,19 @@ class Surveyor {
     if (facts.is_link) facts.not_alone = "it is a link";
     try {
       facts.parts = step.parts;
-      if (step.unfinished) facts.fault = step.broken;
-      std::set<std::string> data;  // folders in front of data files
-      if (facts.parts.empty() && !facts.fault) data = open(step.path, facts);
-      facts.levels = step.parts.empty() && !step.unfinished && data.empty() ? 0 : kLevels;
       FolderNames names;
-      weigh(step.path, facts.levels, step.parts.empty() && !step.unfinished ? &data : nullptr, facts, names);
+      weigh(step.path, kLevels, step.parts.empty() && !step.unfinished, facts, names);
       if (facts.not_alone.empty() && !step.unfinished && !first_to_break(names))
         facts.not_alone = "it has no index: half removed it would look complete";
       if (facts.not_alone.empty() && !step.parts.empty() && !is_named_ && !names_step(facts.name))
         facts.not_alone = "its checkpoints lie in folders, and its name does not say that it is a step";
-      if (step.unfinished) facts.content = StepContent::kUnknown;
+      if (step.unfinished) facts.fault = step.broken, facts.content = StepContent::kUnknown;
+      if (facts.parts.empty() && !facts.fault) open(step.path, facts);
       for (const std::string& part : facts.parts)
         if (!facts.fault) open(part, facts);
       facts.state = state_of(step, facts);
+      if (step.parts.empty())  // of one checkpoint, wherever its data lies
+        for (; names.size() > 1; names.pop_back()) std::ranges::move(names.back(), std::back_inserter(names.front()));
       const bool is_part = std::ranges::any_of(names, may_be_one_nodes_part);
       if (facts.state == StepState::kBroken && is_part) facts.state = StepState::kUnclear;  // the rest may be whole, elsewhere
       if (facts.state == StepState::kUnmarked) facts.fault = step.broken;
@@ -107,14 +106,15 @@ class Surveyor {
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
 
-  // Sizes and ages of what is in a folder, and the names of its files. Of folders in it those in `only`, if it is given.
-  void weigh(const std::string& path, unsigned levels, const std::set<std::string>* only, StepFacts& facts, FolderNames& names) const {
+  // Sizes and ages of what is in a folder, and the names of its files.
+  void weigh(const std::string& path, unsigned levels, bool is_checkpoint, StepFacts& facts, FolderNames& names) const {
     const size_t at = names.size();
     names.emplace_back();
     for (const DirEntry& e : store_.list(path)) {
       const std::string inner = path + "/" + e.name;
-      if (e.kind == FileKind::kDirectory && !e.link && levels > 0 && (only == nullptr || only->contains(inner))) {
-        weigh(inner, levels - 1, only, facts, names);
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0 && (!is_checkpoint || holds_data_alone(store_, inner, levels - 1))) {
+        facts.levels = kLevels;
+        weigh(inner, levels - 1, is_checkpoint, facts, names);
         continue;
       }
       const std::optional<FileFacts> file = store_.facts(path + "/" + e.name);
@@ -136,22 +136,15 @@ class Surveyor {
     }
   }
 
-  // Returns the folders in front of names of data files, as connectors of object stores make them to spread load.
-  std::set<std::string> open(const std::string& path, StepFacts& facts) const {
-    std::set<std::string> folders;
+  void open(const std::string& path, StepFacts& facts) const {
     try {
       const FrozenCatalog opened = open_checkpoint(store_, path, options_);
-      const Catalog& catalog = opened->catalog;
-      for (uint32_t f = 0; f < catalog.files.size() && catalog.traits().has_metadata; ++f)
-        for (size_t at = catalog.file_name(f).find('/'); at != std::string_view::npos; at = catalog.file_name(f).find('/', at + 1))
-          folders.insert(path + "/" + std::string(catalog.file_name(f).substr(0, at)));
-      facts.kind = catalog.kind;
-      facts.content = joined(facts.content, content_of(find_training_state(catalog)));
+      facts.kind = opened->catalog.kind;
+      facts.content = joined(facts.content, content_of(find_training_state(opened->catalog)));
       facts.fault = fault_of(*opened, facts.more_faults);
     } catch (const Error& e) {
       facts.fault = e.problem();
     }
-    return folders;
   }
 
   // The first, and how many more there are.

@@ -170,6 +170,8 @@ std::optional<size_t> first_to_break(const FolderNames& folders) {
     return removal_order(folders[only]).names.size() == folders[only].size() ? std::optional(only) : std::nullopt;
   }
   if (has(0, FileRole::kVital)) return 0;  // its data lies in folders of its own
+  if (std::ranges::none_of(parts, [&](size_t f) { return has(f, FileRole::kVital) || has(f, FileRole::kModel); }))
+    return 0;  // nor is it one now
   const auto first = std::ranges::find_if(parts, [&](size_t f) { return has(f, FileRole::kVital) && has(f, FileRole::kData); });
   return first == parts.end() ? std::nullopt : std::optional(*first);
 }

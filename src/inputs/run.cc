@@ -32,7 +32,11 @@ bool says_part(std::string_view name) { return name.find("model") != name.npos |
 // A number in any other name may count steps: nothing shows that it counts parts.
 bool says_step(std::string_view name, bool in_part) { return names_step(name) || (last_integer(name) && !in_part && !says_part(name)); }
 
-bool describes(const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); }
+// Of one checkpoint: folders beside it may be in front of the names of its data files, with numbers of their own, as connectors of object stores
+// make them to spread load.
+bool is_metadata(const DirEntry& e) {
+  return e.kind == FileKind::kRegular && (is_sole_metadata_name(e.name) || role_of(e.name) == FileRole::kUnfinished);
+}
 
 class Search {
  public:
@@ -51,8 +55,7 @@ class Search {
       const std::string path = folder + "/" + e.name;
       const std::vector<DirEntry> inside = entries_of(path);
       if (is_one_(path, inside)) found_.push_back(path);
-      else if (levels > 1 && std::ranges::none_of(inside, describes))
-        below(path, inside, levels - 1);  // a checkpoint's folders are its own
+      else if (levels > 1 && std::ranges::none_of(inside, is_metadata)) below(path, inside, levels - 1);
     }
   }
 
@@ -91,6 +94,8 @@ bool leads_through_step(const std::string& part, size_t at) {
   return false;
 }
 
+bool describes(const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); }
+
 }  // namespace
 
 bool is_checkpoint_folder(Store& store, const std::string& path) { return std::ranges::any_of(store.list(path), describes); }
@@ -104,6 +109,16 @@ bool looks_like_checkpoint(const std::vector<DirEntry>& entries) {
 
 std::vector<std::string> folders_below(Store& store, const std::string& folder, unsigned levels, const IsOne& is_one, Closed closed) {
   return Search(store, is_one, closed).run(folder, levels);
+}
+
+bool holds_data_alone(Store& store, const std::string& folder, unsigned levels) {
+  for (const DirEntry& e : store.list(folder)) {
+    const bool is_folder = e.kind == FileKind::kDirectory && levels > 0;
+    if (e.link || !(is_folder ? holds_data_alone(store, folder + "/" + e.name, levels - 1)
+                              : e.kind == FileKind::kRegular && role_of(e.name) == FileRole::kData))
+      return false;
+  }
+  return true;
 }
 
 std::vector<std::string> parts_of(Store& store, const std::string& step) {
@@ -179,34 +194,11 @@ void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
 // Whether trainers write this file last into a complete step.
 bool is_mark(const DirEntry& e) { return e.kind == FileKind::kRegular && is_completion_mark(e.name); }
 
-// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
-std::string words_of(const Step& step) {
-  std::string words;
-  char before = 0;
-  for (const char c : split_path(step.path).name) {
-    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
-    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
-    if (kind != 0 && kind != before && !words.empty()) words += ' ';
-    if (is_letter) words += lower;
-    if (is_digit && before != '#') words += '#';
-    before = kind;
-  }
-  return words;
-}
-
-bool are_trainers(std::string_view words) {
-  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
-  while (!words.empty()) {
-    const size_t end = std::min(words.find(' '), words.size());
-    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
-    words.remove_prefix(std::min(end + 1, words.size()));
-  }
-  return true;
-}
-
-bool has_trainers_names(const std::vector<Step>& steps) {
-  return std::ranges::any_of(steps, [](const Step& s) { return !s.unfinished && are_trainers(words_of(s)); });
+Problem unfinished(const std::string& folder, std::string what) {
+  Problem p = make_finding(ProblemId::unfinished_save, Severity::kWarning, {.path = folder});
+  p.what = std::move(what);
+  p.hint = "it may still be being written: use an earlier step";
+  return p;
 }
 
 class StepFinder {
@@ -217,8 +209,9 @@ class StepFinder {
 
   // The steps directly in this folder.
   std::vector<Step> in(const std::string& folder, const std::vector<DirEntry>& entries) const {
-    std::vector<Step> all = numbered(folder, entries), steps = all;
-    if (!regex_ && std::ranges::any_of(entries, describes) && !has_trainers_names(steps)) return {};  // they hold a checkpoint's data
+    std::vector<Step> all = numbered(folder, entries);
+    if (std::ranges::any_of(entries, is_metadata)) std::erase_if(all, [&](const Step& s) { return !is_whole(s); });
+    std::vector<Step> steps = all;
     std::erase_if(steps, [](const Step& s) { return !s.unfinished && !s.parts.empty(); });
     if (std::ranges::all_of(steps, &Step::unfinished)) steps = std::move(all);
     std::ranges::stable_sort(steps, {}, &Step::number);
@@ -226,6 +219,13 @@ class StepFinder {
   }
 
  private:
+  // Whether it has metadata of its own.
+  bool is_whole(const Step& step) const {
+    const std::vector<std::string> own{step.path};
+    return std::ranges::any_of(step.parts.empty() ? own : step.parts,
+                               [&](const std::string& path) { return is_checkpoint_folder(store_, path); });
+  }
+
   std::optional<uint64_t> number_of(const std::string& name) const {
     if (!regex_) return last_integer(name);
     std::smatch match;
@@ -255,6 +255,11 @@ class StepFinder {
       step.unfinished |= inside.empty() && (regex_ || names_step(split_path(step.path).name));
       if (looks_like_checkpoint(inside)) return true;
       step.parts = parts_of(store_, step.path);
+      if (!step.unfinished && step.parts.empty() && (regex_ || names_step(split_path(step.path).name)) &&
+          holds_data_alone(store_, step.path)) {
+        step.unfinished = true;
+        step.broken = unfinished(step.path, "it has data files in folders and no metadata");
+      }
       return step.unfinished || !step.parts.empty();
     } catch (const Error& e) {
       if (e.problem().id != ProblemId::io_list) throw;
@@ -266,14 +271,37 @@ class StepFinder {
   std::optional<std::regex> regex_;
 };
 
-Problem unfinished(const std::string& folder, std::string what) {
-  Problem p = make_finding(ProblemId::unfinished_save, Severity::kWarning, {.path = folder});
-  p.what = std::move(what);
-  p.hint = "it may still be being written: use an earlier step";
-  return p;
+bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
+
+// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
+std::string words_of(const Step& step) {
+  std::string words;
+  char before = 0;
+  for (const char c : split_path(step.path).name) {
+    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
+    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
+    if (kind != 0 && kind != before && !words.empty()) words += ' ';
+    if (is_letter) words += lower;
+    if (is_digit && before != '#') words += '#';
+    before = kind;
+  }
+  return words;
 }
 
-bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
+bool are_trainers(std::string_view words) {
+  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return true;
+}
+
+bool has_trainers_names(const std::vector<Step>& steps) {
+  return std::ranges::any_of(steps, [](const Step& s) { return !s.unfinished && are_trainers(words_of(s)); });
+}
 
 [[noreturn]] void refuse_runs(const std::string& folder, const std::vector<std::string>& runs) {
   Problem p = make_problem(ProblemId::step_ambiguous, {.path = folder});
@@ -310,7 +338,7 @@ void judge_by_marks(std::vector<Step>& steps) {
   const Step* marked = nullptr;
   for (Step& s : steps) {
     if (s.unfinished) {
-      s.broken = unfinished_by_name(s.path);
+      if (!s.broken) s.broken = unfinished_by_name(s.path);
       if (!s.broken) s.broken = unfinished(s.path, "the folder is empty");
       continue;
     }

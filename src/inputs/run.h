@@ -61,6 +61,10 @@ bool is_checkpoint_folder(Store& store, const std::string& path);
 // Whether these are the entries of a checkpoint, or of one whose save was cut short.
 bool looks_like_checkpoint(const std::vector<DirEntry>& entries);
 
+// Whether nothing but data files is in a folder and below, or nothing: connectors of object stores put such folders in front of the names of data
+// files, to spread load. What is a checkpoint by itself has other files, too.
+bool holds_data_alone(Store& store, const std::string& folder, unsigned levels = 6);
+
 // The checkpoints in the folders of a step, the optimizer's last: `pytorch_model_fsdp_0` and `optimizer_0` of accelerate,
 // `model/NAME/ckpt`. Empty if the folder is a checkpoint itself, or has steps, as the folder of an experiment does.
 std::vector<std::string> parts_of(Store& store, const std::string& step);

@@ -26,9 +26,11 @@ std::optional<std::vector<uint64_t>> numbers_of(std::string_view release) {
     const auto number = decimal<uint64_t>(digits);
     if (!number) return {};
     numbers.push_back(*number);
-    if (digits.size() == release.size()) return numbers;
+    if (digits.size() == release.size()) break;
     release.remove_prefix(digits.size() + 1);
   }
+  while (numbers.back() == 0 && numbers.size() > 1) numbers.pop_back();  // 2.0 is 2
+  return numbers;
 }
 
 }  // namespace

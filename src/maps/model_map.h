@@ -151,8 +151,8 @@ struct ModelMap {
   std::vector<std::string> classes;  // of the published model, one for each family; or none
   std::vector<Keep> keeps;
   std::vector<std::string> notes;
-  std::vector<std::string>
-      releases;       // of the trainer, the newest first: since when a name of the left side is that of its place in `a | b`
+  // Of the trainer, the newest first: those that introduced the left side's names of this place in `a | b`.
+  std::vector<std::string> releases;
   std::string state;  // the left side's name of an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
   std::vector<std::string> words;
   std::vector<bool> is_index, is_size, is_axis;  // of words

@@ -60,8 +60,7 @@ class FileNames {
   explicit FileNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
   std::string flat(std::string_view name) {
     std::string text = base_of(name);
-    while (!taken_.insert(text).second) text.insert(0, "_");
-    return text;
+    return taken_.insert(text).second ? text : next(name);
   }
   // `__3_0.distcp` becomes `__3_1.distcp`: it is still a file of rank 3.
   std::string next(std::string_view name) {

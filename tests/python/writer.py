@@ -127,7 +127,7 @@ class OneProcess(unittest.TestCase):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             for _ in range(3):
                 sent = []
-                timer = threading.Timer(0.2, interrupt)
+                timer = threading.Timer(0.05, interrupt)
                 timer.start()
                 with self.assertRaises(KeyboardInterrupt):
                     save(state, Path(folder, "ours"))

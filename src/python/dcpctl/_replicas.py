@@ -16,6 +16,7 @@ Box = Any  # what is read, and as which dtype, or the key of an object: the same
 
 
 # Before torch 2.15, a group gets the name of one of the same ranks that was destroyed, and does not come about: groups are kept for the next load.
+# After a failed one they stay as they are, since they may be out of step, and the next load makes others, which then get names of their own.
 _KEEPS_GROUPS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 15)
 _kept: dict[Any, dist.ProcessGroup] = {}
 
@@ -35,13 +36,20 @@ class Replicas:
         # Texts are exchanged by the CPU, so that an error arrives although a device does not answer.
         self._texts = self._made(self._ranks, "gloo")
 
-    def close(self) -> None:
+    def __enter__(self) -> Replicas:
+        return self
+
+    def __exit__(self, why: type[BaseException] | None, *_: object) -> None:
         if not _KEEPS_GROUPS:
             for group in (self._texts, *self._groups.values()):
                 dist.destroy_process_group(group)
+        elif why is not None:
+            _kept.clear()
         self._groups.clear()
 
     def _made(self, ranks: Sequence[int], backend: str) -> dist.ProcessGroup:
+        for other in [key for key in _kept if key[0] is not dist.group.WORLD]:
+            del _kept[other]  # of a world that is no more
         key = (dist.group.WORLD, tuple(ranks), backend, self._timeout)
         made: Any = _kept.get(key) or dist.new_group(list(ranks), timeout=self._timeout, backend=backend, use_local_synchronization=True)  # it has this rank
         if _KEEPS_GROUPS:

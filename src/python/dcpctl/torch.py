@@ -423,7 +423,7 @@ class Reader(StorageReader):
             sizes = {r.box(): r.target.nbytes for r in reads}
             return {**sizes, **{plan.items[n].storage_index.fqn: next(core.entries(e, 1))[3] for n, e in entries.items()}}
 
-        with contextlib.closing(Replicas(self._process_group, self._timeout)) as replicas:
+        with Replicas(self._process_group, self._timeout) as replicas:
             shared = replicas.share_out(boxes)
             reads, entries = wanted[0]
             given: dict[str, bytes] = {}

@@ -172,7 +172,7 @@ TEST_CASE("what casts lose is counted") {
           const CastLosses losses = cast(out.data(), to_type, from.data(), from_type, n, options);
           REQUIRE(losses.zeroed == expected.zeroed);
           REQUIRE(losses.overflowed == expected.overflowed);
-          if (expected.zeroed + expected.overflowed > 0) REQUIRE(losses.not_finite == expected.not_finite);
+          if (bytes_of(to_type) < bytes_of(from_type)) REQUIRE(losses.not_finite == expected.not_finite);
           Data plain(out.size());
           convert(plain.data(), to_type, from.data(), from_type, n, options);
           REQUIRE(out == plain);
