@@ -272,7 +272,7 @@ class Application {
         keys_(keys_of(sources)),
         sizes_(map, config, options.settings),
         from_(options.from ? *options.from : side_of(map, keys_, options.are_published)),
-        written_(written_place(map, options.settings)),
+        written_(from_ == Side::kLeft ? 0 : written_place(map, options.settings)),
         blocks_(map, sources, limits, from_, options.may_mix_dtypes) {}
 
   Mapping run() {
@@ -298,9 +298,7 @@ class Application {
   const std::vector<LineTensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
 
   // The one that is written, of the names of a target.
-  const Name& name_of(const LineTensor& target) const {
-    return target.names[from_ == Side::kLeft ? 0 : std::min(written_, target.names.size() - 1)];
-  }
+  const Name& name_of(const LineTensor& target) const { return target.names[std::min(written_, target.names.size() - 1)]; }
 
   // Of a tensor whose numbers are several sources, the first, and those of another shape, which no sizes fit.
   std::vector<Shaped> shaped(const Match& m) const {
@@ -505,7 +503,7 @@ class Application {
   Sizes sizes_;
   DividedAxes divided_{map_, sizes_};
   const Side from_;
-  const size_t written_;  // place of the left side's names
+  const size_t written_;  // place in the names of a target
   Blocks blocks_;
   Chosen chosen_;
   std::unordered_map<std::string_view, uint32_t> by_key_;
@@ -518,8 +516,8 @@ class Application {
 Mapping apply_map(const ModelMap& map, Config config, const MapOptions& options, const std::vector<MapSource>& sources,
                   const Limits& limits) {
   apply_settings(map, options.settings, config);
-  const bool is_older = options.from == Side::kRight && written_place(map, options.settings) > 0;
-  if (options.is_state && !is_older) config.set({"optimizer_state", "true"});
+  const size_t written = written_place(map, options.settings);
+  if (options.is_state && (written == 0 || options.from == Side::kLeft)) config.set({"optimizer_state", "true"});
   return Application(map, config, options, sources, limits).run();
 }
 
