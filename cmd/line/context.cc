@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-#include "app/ask_map.h"
+#include "app/fit_map.h"
 #include "base/closest.h"
 #include "base/file_names.h"
 #include "base/json.h"

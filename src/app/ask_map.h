@@ -40,14 +40,7 @@ struct AskedMap {
   maps::KeepsFloat32 keeps;  // of the result's names
 };
 
-// What model_differs got where a tensor is missing.
-inline constexpr std::string_view kNoSuchTensor = "no tensor of this name";
-
 // Throws map_*.
 AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& question);
-// The map that fits a model which is written beside its config.json, where none is requested: none for names that are published, of a model_type
-// that no map is for, and for quantized weights. Tensors that no map knows stay under their own names. Throws model_differs if the model is not
-// the one that config.json describes.
-AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion question);
 
 }  // namespace dcp

@@ -19,6 +19,7 @@ struct MapAnswer {
   std::optional<maps::RunState> run;
   std::vector<std::string> left_out;  // keys of the tensors in made.left_out
   bool stays_published = false;       // the map only leaves out what it does not publish
+  bool keeps_names = false;           // what it publishes is called so already
 
   // The tensors and objects that it reads.
   std::vector<TensorId> sources() const;

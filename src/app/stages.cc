@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/fit_map.h"
 #include "app/model_config.h"
 #include "app/ranked_run.h"
 #include "app/resources.h"
