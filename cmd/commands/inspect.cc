@@ -26,8 +26,8 @@ Reads only metadata and headers, in milliseconds; no tensor data, and data files
 
 Damage and warnings come first, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
 trainer keeps beside the model is folded if it would not fit. --depth keeps layers apart, --tree and --keys show all. -v adds who wrote it,
-chunks, and the bytes of each dtype and top-level key, and for a few keys behind CKPT where each chunk lies. A data file that is missing or was cut short makes the exit code 1, an unreadable one
-4. Where one of several files cannot be read, the others are shown.
+chunks, the bytes of each dtype and top-level key and, for a few keys given after CKPT, where each chunk lies. A data file that is missing or
+was cut short makes the exit code 1, an unreadable one 4. Where one of several files cannot be read, the others are shown.
 
 If the data files are there, the pickles of objects are examined too: one that would run what torch.load(weights_only=True) refuses is named
 with its key. --fail-on unsafe examines every item's pickle, and makes the exit code 1 if one is unsafe or cannot be examined.

@@ -144,11 +144,11 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   else if (values) print_stats(*values, found.catalog().path, context);
   else inspect_text(found, o.style, context);
   const bool is_text = !context.common.json && !is_rows && !o.words.empty() && o.style.view == InspectView::kOutline && o.style.top == 0;
-  const InspectSummary s = summary_of(found.catalog(), found.selection);
-  if (is_text && context.common.verbose > 0 && s.chunks + s.blobs <= 60) {  // a few keys: where each lies
-    context.print("\n");
-    inspect_text(found, {.view = InspectView::kChunks}, context);
-  }
+  if (is_text && context.common.verbose > 0)
+    if (const InspectSummary s = summary_of(found.catalog(), found.selection); s.chunks + s.blobs <= 60) {  // a screen
+      context.print("\n");
+      inspect_text(found, {.view = InspectView::kChunks}, context);
+    }
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);
   return a;
 }

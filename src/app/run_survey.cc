@@ -117,7 +117,7 @@ class Surveyor {
         weigh(inner, levels - 1, is_checkpoint, facts, names);
         continue;
       }
-      const std::optional<FileFacts> file = store_.facts(path + "/" + e.name);
+      const std::optional<FileFacts> file = store_.facts(inner);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
       if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
@@ -125,7 +125,7 @@ class Surveyor {
       names[at].push_back(e.name);
       if (holds_optimizer(e.name)) {
         facts.content = joined(facts.content, StepContent::kState);
-        facts.optimizers.push_back(path + "/" + e.name);
+        facts.optimizers.push_back(inner);
       }
       ++facts.files;
       facts.bytes += file->bytes;

@@ -114,9 +114,8 @@ class OneProcess(unittest.TestCase):
             load({"w": torch.ones(3)}, self.folder / "ours", progress=interrupt)
 
     def test_ctrl_c_within_a_tensor(self):
-        """On a file system in memory: what a disk takes to remove a file is its own affair."""
-        if not os.path.isdir("/dev/shm") or shutil.disk_usage("/dev/shm").free < 3 << 30:
-            self.skipTest("no room in /dev/shm")
+        """In memory, where it has room: what a disk takes to remove a file is its own affair, and has no bound here."""
+        in_memory = os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 3 << 30
 
         def interrupt():
             sent.append(time.monotonic())
@@ -124,7 +123,7 @@ class OneProcess(unittest.TestCase):
 
         state = {"w": torch.empty(1 << 29)}
         took = []
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        with tempfile.TemporaryDirectory(dir="/dev/shm" if in_memory else self.folder) as folder:
             for _ in range(3):
                 sent = []
                 timer = threading.Timer(0.05, interrupt)
@@ -134,7 +133,7 @@ class OneProcess(unittest.TestCase):
                 took.append(time.monotonic() - sent[0])
                 timer.join()
                 self.assertEqual(os.listdir(folder), [])
-        self.assertLess(min(took), 0.3, took)
+        self.assertTrue(min(took) < 0.3 or not in_memory, took)
 
     def test_async(self):
         for n in range(3):
