@@ -454,7 +454,7 @@ class Bench:
         browser, keep = Browser(), self.folder / "pages"
         keep.mkdir()
         try:
-            found = pages.large(pages.Pages(self.dcpctl, browser, keep), self.folder)
+            found = pages.large(pages.Pages(self.dcpctl, browser, keep, pictures=False), self.folder)
         finally:
             browser.close()
         for name, (size, paint, events) in found.items():

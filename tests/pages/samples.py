@@ -13,36 +13,43 @@ class Shared:
     """Opcodes that put each value on the stack: the first time with a memo, then from it. 10^6 chunks are 10^8 bytes instead of 10^9."""
 
     def __init__(self):
-        self.numbers = {}
+        self.gets = {}
 
-    def __call__(self, value, code=None):
-        if value in self.numbers:
-            return pickle.LONG_BINGET + struct.pack("<I", self.numbers[value])
-        self.numbers[value] = len(self.numbers)
-        return (op(value) if code is None else code) + pickle.LONG_BINPUT + struct.pack("<I", self.numbers[value])
+    def __call__(self, value, encode=op):
+        """`encode(value)`, when it comes for the first time."""
+        if value in self.gets:
+            return self.gets[value]
+        number = struct.pack("<I", len(self.gets))
+        self.gets[value] = pickle.LONG_BINGET + number
+        return encode(value) + pickle.LONG_BINPUT + number
 
 
 def metadata(tensors, item_bytes):
     """`tensors`: (key, shape, dtype, [(offsets, sizes, file)]). Returns the pickle and the bytes of each file."""
     once = Shared()
-    name = lambda text: once(text, glob(text)) if "." in text else once(text)
+    name = lambda text: once(text, glob if "." in text else op)
+    plain = {}  # the tuples of numbers met so far
 
     def size(numbers):
-        return name("torch.Size") + pickle.MARK + b"".join(map(op, numbers)) + pickle.TUPLE + pickle.TUPLE1 + pickle.REDUCE
+        if numbers not in plain:
+            plain[numbers] = pickle.MARK + b"".join(map(op, numbers)) + pickle.TUPLE + pickle.TUPLE1 + pickle.REDUCE
+        return name("torch.Size") + plain[numbers]
 
     def new(cls, *fields):
-        return name(cls) + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.EMPTY_DICT + pickle.MARK + b"".join(name(k) + v for k, v in fields) + pickle.SETITEMS + pickle.BUILD
+        return name(cls) + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.EMPTY_DICT + pickle.MARK + b"".join([name(k) + v for k, v in fields]) + pickle.SETITEMS + pickle.BUILD
 
     def text(value):
-        return once(("text", value), op(value))
+        return once(("text", value), lambda _: op(value))
 
-    keys, storage, at = [], [], {}
+    keys, storage, at, cuts = [], [], {}, {}
     for key, shape, dtype, chunks in tensors:
         layout = name("torch.serialization._get_layout") + text("torch.strided") + pickle.TUPLE1 + pickle.REDUCE
         memory = name(METADATA + "_MEM_FORMAT_ENCODING") + op(0) + pickle.TUPLE1 + pickle.REDUCE
         properties = name(METADATA + "TensorProperties") + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.MARK + name(dtype) + layout + op(False) + memory + op(False) + pickle.TUPLE + pickle.BUILD
         fields = [("properties", properties), ("size", size(shape))]  # in the order in which they are written: what comes first has the memo
-        boxes = b"".join(new(METADATA + "ChunkStorageMetadata", ("offsets", size(o)), ("sizes", size(s))) for o, s, _ in chunks)
+        cut = tuple((o, s) for o, s, _ in chunks)
+        boxes = cuts.get(cut) or b"".join([new(METADATA + "ChunkStorageMetadata", ("offsets", size(o)), ("sizes", size(s))) for o, s in cut])
+        cuts[cut] = boxes if keys else b""  # the first of all has the names
         keys.append(text(key) + new(METADATA + "TensorStorageMetadata", *fields, ("chunks", pickle.EMPTY_LIST + pickle.MARK + boxes + pickle.APPENDS)))
         for offsets, sizes, file in chunks:
             begin = at.get(file, 0)
