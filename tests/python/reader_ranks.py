@@ -118,9 +118,9 @@ def rank_main(rank, world, rendezvous, paths, bad, told):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world, timeout=timedelta(seconds=60))
     faulthandler.enable()
-    own = []
+    own, every = [], list(ways(world))
     for path in paths:
-        for name, mesh, placements in ways(world):
+        for name, mesh, placements in every:
             expected, _why = loaded(path, FileSystemReader(path), mesh, placements)
             if expected is None:  # torch has no answer
                 continue
