@@ -121,7 +121,8 @@ Problem unseen_pickle(Place place, std::string got, uint64_t max) {
 
 // If dcpctl stops reading a pickle, Python still runs what comes before, or may not stop there at all.
 bool tells_unsafe(ProblemId id) {
-  return id == ProblemId::item_refused || id == ProblemId::item_not_tensor || id_name(id).starts_with("pickle_");
+  return id == ProblemId::item_refused || id == ProblemId::item_not_tensor || id == ProblemId::legacy_trailing ||
+         id_name(id).starts_with("pickle_");
 }
 
 std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {

@@ -365,6 +365,14 @@ def bytes_after_the_last_storage(c):
     put(c, old_file(w(), W) + b"\0")
 
 
+@case("legacy_trailing", "inspect m.pt --fail-on unsafe", exit=1, says="findings")
+def a_pickle_after_the_last_storage(c):
+    """
+    warning: m.pt @ 0x139: legacy_trailing (24 bytes)
+    """
+    put(c, old_file(w(), W) + pickle.dumps(print, 2))
+
+
 # ---- what the object runs
 
 
