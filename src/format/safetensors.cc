@@ -336,9 +336,8 @@ void check_ranges(const std::vector<SafetensorsEntry>& entries, uint64_t header_
     if (entry.offset != at) fail(ProblemId::safetensors_hole, place, "a start at " + std::to_string(entry.offset), std::to_string(at));
     at = add_or_fail(at, entry.bytes, place);
   }
-  if (at > file_bytes || (at < file_bytes && !may_have_holes)) {
+  if (at < file_bytes && !may_have_holes)
     fail(ProblemId::safetensors_hole, file, "a file of " + std::to_string(file_bytes) + " bytes", std::to_string(at));
-  }
 }
 
 void check_names(const std::vector<SafetensorsEntry>& entries, const Place& place) {

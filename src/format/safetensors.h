@@ -52,7 +52,8 @@ uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place&
 
 // `head` holds at least the header with its length prefix; `file_bytes` is the size of the file. Validates as the reference does: no holes,
 // no overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family. A fault
-// of a single entry is recorded in the entry; bytes may then belong to no tensor.
+// of a single entry is recorded in the entry; bytes may then belong to no tensor. A file that was cut short is not refused: entries may end
+// behind it, and those before its end can be read.
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<SafetensorsEntry> entries;  // in order of offset

@@ -290,10 +290,11 @@ def a_git_lfs_pointer(c):
     folder(c, {A: TWO[A], B: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"})
 
 
-@case("safetensors_hole", "consolidate ckpt out.pt")
+@case("item_past_end", "consolidate ckpt out.pt")
 def a_file_that_was_cut(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: safetensors_hole (got a file of 78 bytes, expected 82)
+    dcpctl: ckpt/model-00002-of-00002.safetensors @ 0x46: tensor 'b': item_past_end (got a file of 78 bytes, expected at least 82)
+    hint: the file was cut short: restore it from the original; 'dcpctl verify ckpt' says what of it is whole
     """
     folder(c, {A: TWO[A], B: TWO[B][:-4]})
 

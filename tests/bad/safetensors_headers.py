@@ -328,10 +328,11 @@ def two_tensors_in_one_place(c):
     put(c, {"v": entry(), "w": entry()}, bytes(8))
 
 
-@case("safetensors_hole")
+@case("item_past_end", "consolidate m.safetensors out.pt")
 def a_place_past_the_end(c):
     """
-    dcpctl: m.safetensors: safetensors_hole (got a file of 100 bytes, expected 1099511627868)
+    dcpctl: m.safetensors @ 0x5c: tensor 'w': item_past_end (got a file of 100 bytes, expected at least 1099511627868)
+    hint: the file was cut short: restore it from the original; 'dcpctl verify m.safetensors' says what of it is whole
     """
     put(c, {"w": entry(0, 1 << 40, (1 << 38,))}, bytes(8))
 

@@ -142,8 +142,7 @@ TEST_CASE("an entry that cannot be read leaves the others as they are") {
     CHECK((read.bytes == 2 && !read.fault));
   }
   CHECK(json_error("{" + empty + "," + b + "}", 2).starts_with("safetensors_no_data: x: tensor 'a': "));
-  // The others still lie in the file, apart from each other.
-  CHECK(json_error("{" + empty + "," + b + "}", 1).starts_with("safetensors_hole: "));
+  // The others still lie apart from each other.
   CHECK(json_error("{" + empty + "," + b + "," + tensor("c", "U8", "[2]", "[1,3]") + "}", 3).starts_with("safetensors_hole: "));
 }
 
@@ -174,7 +173,7 @@ TEST_CASE("ranges") {
   const std::string hole = "the tensors' bytes are not contiguous up to the end of the file ";
   CHECK(json_error(one("U8", "[2]", "[1,3]"), 3) == "safetensors_hole: x @ 0x3e: tensor 'a': " + hole + "(got a start at 62, expected 61)");
   CHECK(json_error(one("U8", "[2]", "[0,2]"), 3) == "safetensors_hole: x: " + hole + "(got a file of 64 bytes, expected 63)");
-  CHECK(json_error(one("U8", "[2]", "[0,2]"), 1) == "safetensors_hole: x: " + hole + "(got a file of 62 bytes, expected 63)");
+  CHECK(header_of(file_of(one("U8", "[2]", "[0,2]"), 1)).entries.at(0).bytes == 2);  // cut short
   CHECK(json_error(std::string("{") + tensor("a", "U8", "[2]", "[0,2]") + "," + tensor("b", "U8", "[2]", "[1,3]") + "}", 3)
             .starts_with("safetensors_hole: "));
   CHECK(json_error(one("U8", "[9223372036854775808]", "[0,1]"), 1).starts_with("number_overflow: x: tensor 'a': "));
@@ -191,7 +190,8 @@ TEST_CASE("nesting and ranks are capped") {
 
 TEST_CASE("every truncation and every flipped byte of a header ends in an answer or an Error") {
   const std::string file = real_file("mixed.safetensors");
-  for (size_t n = 0; n < file.size(); ++n) CHECK(refusal(file.substr(0, n)) != "");
+  const size_t header = header_of(file).entries.front().offset;
+  for (size_t n = 0; n < file.size(); ++n) CHECK((refusal(file.substr(0, n)) == "") == (n >= header));
   for (size_t i = 0; i < file.size(); ++i) {
     std::string copy = file;
     copy[i] = static_cast<char>(copy[i] ^ 1);
