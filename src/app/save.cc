@@ -11,6 +11,7 @@
 #include "base/stores.h"
 #include "catalog/box.h"
 #include "catalog/cover.h"
+#include "catalog/data_files.h"
 #include "catalog/placements.h"
 #include "exec/dcp_folder.h"
 #include "files/output_free.h"
@@ -366,7 +367,7 @@ StepSave::StepSave(const SaveRequest& request, World& world)
       world_size_(request.world_size),
       threads_(wanted_workers(request.threads, request.world_size > 1)),
       path_(request.path),
-      name_("__" + std::to_string(request.rank) + "_0.distcp"),
+      name_(file_of_rank(request.rank)),
       files_(std::make_unique<Files>()) {
   check_group(request);
   const std::vector<std::string> made = Rounds(request)([&] {
@@ -375,7 +376,7 @@ StepSave::StepSave(const SaveRequest& request, World& world)
     if (rank_ != 0) return std::string();
     check_output_free(world.io, path_, true, request.replace);
     std::vector<FileSpec> files;
-    for (uint32_t r = 0; r < world_size_; ++r) files.push_back({"__" + std::to_string(r) + "_0.distcp", FileSpec::kGrows});
+    for (uint32_t r = 0; r < world_size_; ++r) files.push_back({file_of_rank(r), FileSpec::kGrows});
     files.push_back({".metadata", FileSpec::kGrows});
     files_->all.emplace(world.io, path_, files, FileSetOptions{.folder = true, .replace = request.replace, .sync = request.sync});
     return as_wire(files_->all->shared());

@@ -19,6 +19,8 @@ std::optional<uint32_t> rank_of_file(std::string_view name) {
   return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? std::optional(rank) : std::nullopt;
 }
 
+std::string file_of_rank(uint32_t rank) { return "__" + std::to_string(rank) + "_0.distcp"; }
+
 std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links) {
   const StringId its = catalog.files[file].folder;
   if (its == kNone ? catalog.single_file : catalog.strings[its].empty()) return store.open_read(catalog.file_path(file));

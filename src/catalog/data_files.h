@@ -16,6 +16,8 @@ std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, 
 
 // The rank in a data file's name, `__R_N.distcp`; nullopt: another name.
 std::optional<uint32_t> rank_of_file(std::string_view name);
+// The name of the one file of a rank, `__R_0.distcp`.
+std::string file_of_rank(uint32_t rank);
 
 // Opens data file `file` of a catalog; nullopt: it does not exist.
 std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links);

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/sums.h"
 #include "catalog/box.h"
+#include "catalog/data_files.h"
 #include "format/dcp_metadata_writer.h"
 #include "format/torch_item_write.h"
 
@@ -16,7 +17,7 @@ uint64_t tensor_item_bytes(DType dtype, std::span<const int64_t> sizes) {
 
 DcpFolder::DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks, std::vector<FolderObject> objects)
     : tensors_(std::move(tensors)), chunks_(std::move(chunks)), objects_(std::move(objects)), rank_bytes_(ranks, 0) {
-  for (uint32_t r = 0; r < ranks; ++r) names_.push_back("__" + std::to_string(r) + "_0.distcp");
+  for (uint32_t r = 0; r < ranks; ++r) names_.push_back(file_of_rank(r));
   for (const FolderTensor& t : tensors_) tensor_bytes_ += volume(t.dims) * bytes_of(t.dtype);
   offsets_.reserve(chunks_.size());
   for (const FolderChunk& c : chunks_) {

@@ -195,7 +195,7 @@ class DcpLayout {
     for (size_t e = 0; e < entries_.size(); ++e)
       if (!entries_[e].is_blob()) tensor(e, catalog_.tensors[entries_[e].tensor()]);
     for (uint32_t r = 0; r < options_.world_size; ++r) {
-      plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r], .archive = {}, .payloads = {}});
+      plan_.files.push_back({.name = file_of_rank(r), .bytes = file_bytes_[r], .archive = {}, .payloads = {}});
       plan_.bytes_to_write += file_bytes_[r];
     }
     rules_.finish(catalog_.path, plan_.dcp->unmatched_placements, plan_.dcp->replicated);
