@@ -71,6 +71,8 @@ bool list_maps(std::string_view model, const Context& context) {
   json.finish();
   if (rows.empty()) return false;
   if (context.common.json) return context.print(text), true;
+  // Most people come with a trainer's checkpoint, and most maps are transformers' own.
+  std::ranges::stable_partition(rows, [](const Cells& cells) { return !cells[0].ends_with(".transformers"); });
   print_table(context, {false, false, false}, LongNames::kOwnLine, [&](const auto& row) {
     for (const Cells& cells : rows) row(cells);
   });

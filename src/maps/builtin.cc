@@ -24,13 +24,7 @@ bool has_family(std::string_view text, std::string_view family) {
   return false;
 }
 
-std::string names() {
-  std::string all;
-  for (const BuiltinMap& m : builtin_maps()) all += (all.empty() ? "" : ", ") + std::string(m.name);
-  return all;
-}
-
-// The maps of the model that a name begins with, else the name that is nearest, else all.
+// The maps of the model that a name begins with, else the name that is nearest, else what a name looks like.
 std::string names_near(std::string_view name) {
   std::string all;
   Closest near(name);
@@ -38,15 +32,13 @@ std::string names_near(std::string_view name) {
     near.offer(m.name);
     if (has_family(m.text, name.substr(0, name.find('.')))) all += (all.empty() ? "one of " : ", ") + std::string(m.name);
   }
-  if (!all.empty()) return all;
-  const std::string nearest = near.found();
-  return nearest.empty() ? "one of " + names() : nearest;
+  if (all.empty()) all = near.found();
+  return all.empty() ? "MODEL.torchtitan, MODEL.megatron or MODEL.transformers" : all;
 }
 
 Problem none_fits(const AutoQuery& query, const std::string& tried) {
   if (tried.empty())
-    return make_problem(ProblemId::map_auto_none, {}, "model_type " + std::string(query.model_type) + ", which has no map",
-                        "one of " + names());
+    return make_problem(ProblemId::map_auto_none, {}, "model_type " + std::string(query.model_type) + ", which has no map");
   Problem p = make_problem(ProblemId::map_auto_none, {}, tried);
   for (const std::string_view key : query.keys) {
     if (adapter_of(key).empty()) continue;

@@ -19,8 +19,8 @@ struct BuiltinMap {
 // By name.
 std::span<const BuiltinMap> builtin_maps();
 
-// Finds a map by its name, or by a model_type of its `family` line and its dialect: mistral.torchtitan. Throws map_unknown, listing the
-// names.
+// Finds a map by its name, or by a model_type of its `family` line and its dialect: mistral.torchtitan. Throws map_unknown, with those
+// that may be meant.
 ModelMap builtin_map(std::string_view name, const Limits& limits);
 
 // The shortest map of which one side has names for all these keys, of the dialect of the map `like` if there is one; "": there is none.

@@ -514,7 +514,7 @@ def main():
     files = {}
     for text, models in texts.items():
         types, classes = zip(*models)
-        title = f"# transformers 5.24's {', '.join(types)}: in memory on the left, as published on the right\n# {MADE_BY}"
+        title = f"# transformers 5.24, in memory → published: {', '.join(types)}\n# {MADE_BY}"
         files[f"{types[0]}.transformers.map"] = f"{title}\nfamily {' '.join(types)}\nclass  {' '.join(classes)}\n{text}"
     return files, left_out
 

@@ -189,7 +189,11 @@ TEST_CASE("every built-in map is proven, has families and is found by each of th
     for (const std::string& family : map.families) CHECK(builtin_map(family + dialect, {}).name == m.name);
     CHECK(m.text.starts_with("# "));
   }
-  CHECK(error_line([] { builtin_map("nosuch.torchtitan", {}); }).starts_with("there is no such map (got nosuch.torchtitan, expected "));
+  CHECK(error_line([] { builtin_map("nosuch.torchtitan", {}); }) ==
+        "there is no such map (got nosuch.torchtitan, expected MODEL.torchtitan, MODEL.megatron or MODEL.transformers)");
+  CHECK(error_line([] {
+          builtin_map("qwen3.torchtitn", {});
+        }).starts_with("there is no such map (got qwen3.torchtitn, expected one of qwen3."));
   CHECK(error_id([] { builtin_map("llama", {}); }) == "map_unknown");
 }
 
