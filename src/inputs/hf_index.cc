@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "inputs/rank_files.h"
+#include "inputs/refuse.h"
 #include "inputs/safetensors_files.h"
 
 namespace dcp {
@@ -162,9 +163,9 @@ OpenedCatalog open_torch_shards(Found& found) {
   if (files.empty() && !named.empty()) fail(ProblemId::file_missing, {.path = path + "/" + *named.begin()});
   std::vector<Problem> findings;
   IndexVerdict verdict;
-  const auto left_out = [&](const std::vector<std::vector<std::string>>& keys) {
+  const auto left_out = [&](const std::vector<RankFile>& readable, const std::vector<std::vector<std::string>>& keys) {
     std::vector<HeldTensors> held;
-    for (size_t f = 0; f < files.size(); ++f) held.push_back({.file = files[f].name, .tensors = {keys[f].begin(), keys[f].end()}});
+    for (size_t f = 0; f < readable.size(); ++f) held.push_back({.file = readable[f].name, .tensors = {keys[f].begin(), keys[f].end()}});
     verdict = compare_index(index, held, place, findings);
     return verdict.dropped;
   };
@@ -173,6 +174,7 @@ OpenedCatalog open_torch_shards(Found& found) {
   if (!verdict.incomplete) compare_total(index, opened.catalog, place, findings);
   find_ignored(found, path, name, named, findings);
   opened.findings.insert(opened.findings.begin(), findings.begin(), findings.end());
+  merge_missing(opened.findings);
   return opened;
 }
 

@@ -58,7 +58,7 @@ class Opening {
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(f, files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
     if (as.must_say_world) check_world(files);
-    if (as.left_out) left_out_ = as.left_out(keys_);
+    if (as.left_out) left_out_ = as.left_out(files, keys_);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
     if (layouts_ != nullptr) settle(files);

@@ -24,10 +24,11 @@ struct RankFile {
   FileForm form{};
 };
 
-// The kind of the files, and the keys that are not read from them: a function that gets the keys of each file and returns pairs of a file's
-// number and a key.
+// The kind of the files, and the keys that are not read from them: a function that gets the files that can be read, with the keys of each, and
+// returns pairs of a file's number among these and a key.
 struct FilesOfKind {
-  using LeftOut = std::function<std::set<std::pair<uint32_t, std::string>>(const std::vector<std::vector<std::string>>&)>;
+  using LeftOut =
+      std::function<std::set<std::pair<uint32_t, std::string>>(const std::vector<RankFile>&, const std::vector<std::vector<std::string>>&)>;
   FilesOfKind(CheckpointKind of, LeftOut keys = nullptr, ItemLayouts* known = nullptr)
       : kind(of), left_out(std::move(keys)), layouts(known) {}
   CheckpointKind kind;

@@ -212,6 +212,21 @@ void refuse(Found& found) {
   throw Error(std::move(p));
 }
 
+void merge_missing(std::vector<Problem>& findings) {
+  const auto is_broken = [&](Problem& missing) {
+    if (missing.id != ProblemId::file_missing) return false;
+    const auto broken = std::ranges::find_if(
+        findings, [&](const Problem& p) { return p.id != ProblemId::file_missing && p.place.path == missing.place.path; });
+    if (broken == findings.end()) return false;
+    broken->keys = missing.keys;
+    return true;
+  };
+  std::vector<Problem> rest;
+  for (Problem& p : findings)
+    if (!is_broken(p)) rest.push_back(p);
+  findings = std::move(rest);
+}
+
 OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptions& options, const OpenWithout& open) {
   std::set<std::string> without;
   std::vector<Problem> damage;
@@ -219,11 +234,18 @@ OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptio
     try {
       OpenedCatalog opened = open(without);
       opened.findings.insert(opened.findings.begin(), damage.begin(), damage.end());
+      merge_missing(opened.findings);
       return opened;
     } catch (const Error& e) {
       const std::string& path = e.problem().place.path;
       const bool is_below = path.size() > folder.size() + 1 && path.starts_with(folder + "/");
-      if (!options.show_rest || !is_below || !without.insert(path.substr(folder.size() + 1)).second) throw;
+      const auto broken = std::ranges::find(damage, path, [](const Problem& p) { return p.place.path; });
+      if (broken != damage.end()) {  // without it the others are nothing
+        broken->severity = Severity::kError;
+        throw Error(*broken);
+      }
+      if (!options.show_rest || !is_below) throw;
+      without.insert(path.substr(folder.size() + 1));
       damage.push_back(e.problem());
       damage.back().severity = Severity::kDamage;
       if (without.size() >= count) throw Error(e.problem());

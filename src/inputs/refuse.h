@@ -47,5 +47,7 @@ Foreign foreign_folder(const std::vector<std::string>& names);
 // file at which opening fails is added, and becomes damage of what the others are. `count`: files that there are.
 using OpenWithout = std::function<OpenedCatalog(const std::set<std::string>& without)>;
 OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptions& options, const OpenWithout& open);
+// A file that cannot be read is not missing, as an index has it that found it left out: of two such findings the first has the keys of both.
+void merge_missing(std::vector<Problem>& findings);
 
 }  // namespace dcp
