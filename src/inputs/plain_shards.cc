@@ -229,10 +229,12 @@ JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t cou
     if (ranks.size() != count || ranks[0].dims.empty()) continue;
     const uint64_t its = ranks[0].info->record_bytes;
     const bool is_matrix = ranks[0].dims.size() > 1;
+    if (along(0) || along(1)) keys.emplace_back(key);
+    const bool differs = !keys.empty() && keys.back() == key && any_differ(ranks, kLookedAt);
+    if (!differs && is_constant(ranks[0], kLookedAt)) continue;  // zeros are the same whether they are shards or not
     bytes += its;
     matrices += is_matrix;
-    if (along(0) || along(1)) keys.emplace_back(key);
-    if (keys.empty() || keys.back() != key || !any_differ(ranks, kLookedAt)) continue;
+    if (!differs) continue;
     differing_bytes += its;
     differing_matrices += is_matrix;
     ++differing;
@@ -264,7 +266,24 @@ bool PlainShards::differ(const PlainTensor& a, const PlainTensor& b, uint64_t at
   return comparable && flags(*a.info) == flags(*b.info) && read_crc(a, at_most) != read_crc(b, at_most);
 }
 
+// Whether the first bytes repeat one element.
+bool PlainShards::is_constant(const PlainTensor& t, uint64_t at_most) {
+  if (!is_dense(t) || t.is_packed) return false;
+  bool repeats = true;
+  visit_bytes(t, at_most, [&](Bytes part) {
+    const size_t element = std::min<size_t>(bytes_of(t.info->dtype), part.size());
+    repeats = repeats && std::ranges::equal(part.subspan(element), part.first(part.size() - element));
+  });
+  return repeats;
+}
+
 uint32_t PlainShards::read_crc(const PlainTensor& t, uint64_t at_most) {
+  uint32_t raw = 0;
+  const uint64_t bytes = visit_bytes(t, at_most, [&](Bytes part) { raw = crc32_shift(raw, part.size()) ^ crc32_raw(part); });
+  return crc32_finish(raw, bytes);
+}
+
+uint64_t PlainShards::visit_bytes(const PlainTensor& t, uint64_t at_most, const std::function<void(Bytes)>& visit) {
   const std::string& name = files_[t.file].name;
   const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
   if (!handle) fail(ProblemId::file_missing, {.path = path_ + "/" + name});
@@ -272,15 +291,14 @@ uint32_t PlainShards::read_crc(const PlainTensor& t, uint64_t at_most) {
   const uint64_t es = bytes_of(t.info->dtype), bytes = std::min(at_most, volume(t.dims) * es);
   uint64_t at = t.info->record + (t.strides.empty() ? 0 : static_cast<uint64_t>(t.strides[0]) * es);
   std::vector<std::byte> block(std::min(bytes, kMiB));
-  uint32_t raw = 0;
   for (uint64_t left = bytes; left > 0;) {
     const MutableBytes part = MutableBytes(block).first(std::min<uint64_t>(left, block.size()));
     read_exact(store_, file.get(), at, part);
-    raw = crc32_shift(raw, part.size()) ^ crc32_raw(part);
+    visit(part);
     at += part.size();
     left -= part.size();
   }
-  return crc32_finish(raw, bytes);
+  return bytes;
 }
 
 }  // namespace dcp

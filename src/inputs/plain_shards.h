@@ -1,6 +1,7 @@
 // Tensors in files of ranks that are not DTensors: they are the same on every rank, or parts that do not say which part they are.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -57,7 +58,10 @@ class PlainShards {
   void settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const;
   bool differ(const PlainTensor& a, const PlainTensor& b, uint64_t at_most);
   bool any_differ(const Ranks& ranks, uint64_t at_most);
+  bool is_constant(const PlainTensor& t, uint64_t at_most);
   uint32_t read_crc(const PlainTensor& t, uint64_t at_most);
+  // Returns how many there are.
+  uint64_t visit_bytes(const PlainTensor& t, uint64_t at_most, const std::function<void(Bytes)>& visit);
   bool repeat_rank(const PlainTensors& tensors, const std::vector<std::string>& parts, std::vector<Problem>& findings);
 
   Store& store_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""plain_ranks.py DCPCTL disagree|shards|roles|references|views|empty...: files of ranks with plain tensors, which say nothing of what they are.
+"""plain_ranks.py DCPCTL disagree|shards|roles|references|constants|views|empty...: files of ranks with plain tensors, which say nothing of what they are.
 
 Ranks that contradict each other about one key, and what each rank's to_local() is of a sharded model.
 """
@@ -170,6 +170,16 @@ def references(c):
             (folder / place).mkdir(exist_ok=True)
             (folder / place / "config.json").write_text(config)
             compare(read(c, folder, "--shards-on-dim", "0")["model"], llama, folder.name)
+
+
+def constants(c):
+    """Tensors that are zeros on all ranks say nothing: shards of LoRA, whose B begins so."""
+    torch.manual_seed(1)
+    ranks = [{f"blk.{i}.lora_{x}": torch.randn(4, 32) if x == "A" else torch.zeros(16, 8) for i in range(3) for x in "AB"} for _ in range(2)]
+    folder = put(c.out / "lora", ranks)
+    is_refused(c, folder, ["are shards", "--shards-on-dim 0"], exit_code=3)
+    wanted = {key: torch.cat([r[key] for r in ranks]) for key in ranks[0]}
+    is_whole(c, folder, wanted, "--shards-on-dim", 0, "--replicated", "none")
 
 
 def views(c):
