@@ -16,7 +16,6 @@ struct Written {
   SourceFacts source;
   const Selection& selection;
   const Plan& plan;
-  bool holds_objects = true;  // its form does
 };
 
 // Empty if nothing was expected.

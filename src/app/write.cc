@@ -290,8 +290,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   const Source source = result.source->source();
   const Plan& plan = result.plan.emplace(plan_output(output, layout, source, selected, world));
   if (world.ranks) world.ranks->group.check_same_plan(plan);
-  check_expected(request.expect, {.source = source, .selection = selected.selection, .plan = plan, .holds_objects = form.blobs}, world,
-                 result.expectation);
+  check_expected(request.expect, {.source = source, .selection = selected.selection, .plan = plan}, world, result.expectation);
   weigh_missing_shards(world, result);
   result.workers = fit(result.source->opened, plan, request.verify_after ? kPassBytes : kMiB, world, result.planned_memory);
   planned();
