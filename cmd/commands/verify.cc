@@ -12,6 +12,7 @@
 #include "line/sandbox.h"
 #include "report/page/page.h"
 #include "report/selection_report.h"
+#include "report/stats_report.h"
 #include "report/verify_report.h"
 #include "request/fail_on.h"
 #include "request/key_flags.h"
@@ -93,6 +94,7 @@ void take_stats(const VerifyOptions& o, Context& context, VerifyReport& report) 
                        .select = o.keys.select_options(context)};
   if (!o.stats.empty()) request.glob = o.stats;
   stats(request, context, report.stats.emplace());
+  if (!o.stats.empty() && report.stats->tensors.empty()) throw Error(nothing_to_measure(o.stats, report.stats->checkpoint));
 }
 
 // What the page draws: the files and tensors that findings are about.

@@ -125,7 +125,8 @@ int run_each(const Command& command, Option& argument, Context& context, const s
     documents.push_back(all.back().document);
     exit = std::max(exit, all.back().exit);
   }
-  const std::string tally = command.tally ? command.tally(documents, exit) : "";
+  const bool is_answer = exit != static_cast<int>(Exit::kUsage);  // else the command line was wrong, and nothing was looked at
+  const std::string tally = command.tally && is_answer ? command.tally(documents, exit) : "";
   if (!context.common.json && !context.common.quiet) context.print(fitted(context, tally, STDOUT_FILENO));
   const std::string document = joined_documents(command, values, all, exit);
   if (context.common.json) context.print(document);

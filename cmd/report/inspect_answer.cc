@@ -13,9 +13,7 @@ namespace {
 
 // Of a model at the top, where no key begins with "model.", and of other globs that match nothing.
 Problem no_tensor(const InspectOptions& o, const InspectResult& found) {
-  const std::string stats = "--stats '" + escaped(o.stats) + "'";
-  Problem p = make_problem(ProblemId::nothing_selected, {.path = found.catalog().path});
-  p.what = stats + " matches no tensor";
+  Problem p = nothing_to_measure(o.stats, found.catalog().path);
   const bool has_model = std::ranges::any_of(found.selection.state.models, [](const KeyGroup& m) { return m.path.empty(); });
   std::string inner = o.stats;
   while (inner.starts_with('*') || inner.starts_with('.')) inner.erase(0, 1);
@@ -127,6 +125,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
       if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
   // Rows alone do not show why the exit code is not 0.
   const bool is_rows = o.csv || o.fields.format != RowFormat::kNone || o.style.view == InspectView::kKeys || values;
+  if (o.csv || o.fields.format != RowFormat::kNone) context.apart = false;
   for (const Problem& f : found.findings)
     if (is_rows && !context.common.json && f.severity >= Severity::kDamage) context.warn(context.line_of(f));
   const auto more = [&](JsonWriter& json) {

@@ -160,19 +160,19 @@ std::string list_html(const RunSurvey& run) {
                 .tone = full     ? "good"
                         : newest ? "warn"
                                  : "bad"};
-  const auto count = [&](const char* label, StepState state, std::string_view tone) {
-    const auto n = static_cast<uint64_t>(std::ranges::count(run.steps, state, &StepFacts::state));
-    if (n > 0) head.cards.push_back({.label = label, .value = grouped(n), .tone = tone});
+  const auto count = [&](std::string_view word, std::string_view tone) {
+    const auto is_so = [&](const StepFacts& step) { return word_of(step) == word; };
+    const auto n = static_cast<uint64_t>(std::ranges::count_if(run.steps, is_so));
+    if (n > 0) head.cards.push_back({.label = std::string(word), .value = grouped(n), .tone = tone});
   };
   if (newest)
     head.cards.push_back({.label = "newest complete step",
                           .value = std::to_string(run.steps[*newest].number),
                           .note = age_text(run.steps[*newest], now) + " old"});
-  count("complete", StepState::kComplete, "good");
-  for (const auto& [label, state] : {std::pair("being written", StepState::kLocked), std::pair("unfinished", StepState::kUnfinished),
-                                     std::pair("interrupted saves", StepState::kBroken), std::pair("without a mark", StepState::kUnmarked)})
-    count(label, state, "warn");
-  count("cannot be read", StepState::kUnclear, "bad");
+  count("complete", "good");
+  count("unfinished", "warn");
+  count("damaged", "bad");
+  count("cannot be read", "bad");
   head.cards.push_back({.label = "bytes", .value = human_bytes(bytes)});
   for (const RunPointer& p : run.pointers)
     head.cards.push_back({.label = p.is_link ? "link" : "file",

@@ -226,6 +226,12 @@ Card stats_card(const StatsResult& result) {
           .tone = "good"};
 }
 
+Problem nothing_to_measure(std::string_view glob, const std::string& path) {
+  Problem p = make_problem(ProblemId::nothing_selected, {.path = path});
+  p.what = "--stats '" + escaped(glob) + "' matches no tensor";
+  return p;
+}
+
 void print_stats(const StatsResult& result, std::string_view path, const Context& context) {
   const std::string nan = names_of(result, &TensorStats::nan), infinite = names_of(result, &TensorStats::infinite);
   const std::string title = path.empty() ? "" : escaped(path) + ": ", each = context.several ? title : "";

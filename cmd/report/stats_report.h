@@ -19,6 +19,8 @@ void stats_json(JsonWriter& out, const StatsResult& result);  // the member "sta
 // The section "stats" of a page, and the card that says what is in it.
 void stats_section(JsonWriter& json, const StatsResult& result);
 Card stats_card(const StatsResult& result);
+// What --stats GLOB asks for is not there.
+Problem nothing_to_measure(std::string_view glob, const std::string& path);
 // `path`: of the checkpoint; "": it is told already.
 void print_stats(const StatsResult& result, std::string_view path, const Context& context);
 

@@ -314,8 +314,13 @@ RunSurvey survey_run(const SurveyRequest& request, World& world) {
 std::vector<Step> steps_of_run(Store& store, const std::string& given, const std::string& pattern) {
   const std::string path = without_trailing_slashes(given);
   const std::optional<FileFacts> facts = store.facts(path);
-  if (!facts || facts->kind != FileKind::kDirectory || is_checkpoint_folder(store, path) || !parts_of(store, path).empty()) return {};
-  return find_run(store, path, pattern).steps;
+  if (!facts || facts->kind != FileKind::kDirectory || is_checkpoint_folder(store, path)) return {};
+  std::vector<std::string> parts;
+  try {
+    parts = parts_of(store, path);
+  } catch (const Error&) {  // a folder that cannot be listed is a step that cannot be read, if there are steps
+  }
+  return parts.empty() ? find_run(store, path, pattern).steps : std::vector<Step>();
 }
 
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,

@@ -45,6 +45,11 @@ void refuse_opaque(const SourceFacts& source, TensorId id) {
   throw Error(std::move(p));
 }
 
+// An empty file is the answer for an empty checkpoint alone.
+void refuse_no_tensor(const Catalog& catalog) {
+  if (!catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path}, "no tensor");
+}
+
 void refuse_opaque_casts(const SourceFacts& source, const Selection& selection) {
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
@@ -136,7 +141,7 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
     throw Error(std::move(p));
   }
   refuse_collisions(source.catalog, selection.entries, Objects::kNo);
-  if (tensors.empty() && !source.catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = source.catalog.path}, "no tensor");
+  if (tensors.empty()) refuse_no_tensor(source.catalog);
   return tensors;
 }
 
@@ -293,6 +298,7 @@ Plan plan_npz(const SourceFacts& source, const Selection& selection, const UnitO
     plan.regions.back().file_offset = at + header.size();
     plan.literals.push_back({.file = 0, .file_offset = at, .bytes = std::move(header)});
   }
+  if (plan.regions.empty()) refuse_no_tensor(source.catalog);
   file.bytes = plan.bytes_to_write = file.archive->total_bytes();
   plan.files.push_back(std::move(file));
   cut_into_units(plan, source, units);

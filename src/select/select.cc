@@ -150,11 +150,16 @@ Problem missing_key(const Catalog& catalog, const std::string& key) {
   std::string meant = closest.found(), below, near;
   if (meant.empty())  // "output.weight" for "model.output.weight"
     for (const std::string_view other : ending_with(catalog, key)) meant += (meant.empty() ? "" : "' or '") + std::string(other);
+  const TrainingState state = find_training_state(catalog);
+  std::string of_optimizer;                 // what the trainer keeps is meant more often
   for (const KeyRef ref : catalog.order) {  // "layers.0", of which there are only parts
     const std::string_view other = catalog.key(ref);
     if (below.empty() && other.starts_with(key + ".")) below = other;
-    if (near.empty() && !tail.found().empty() && tail_of(other) == tail.found()) near = other;
+    if (tail.found().empty() || tail_of(other) != tail.found()) continue;
+    std::string& one = state.is_optimizers(ref) ? of_optimizer : near;
+    if (one.empty()) one = other;
   }
+  if (near.empty()) near = of_optimizer;
   if (meant.empty() && below.empty()) meant = near;
   if (!meant.empty()) p.hint = "did you mean '" + meant + "'?";
   else if (!below.empty()) p.hint = "keys are below it, such as '" + below + "'";

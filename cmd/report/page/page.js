@@ -651,7 +651,7 @@ function diff(S) {
   const what = ["values", "only in the first", "only in the second", "unlike: dtype, shape or object"];
   const keys = [...S.keys.map(([name, kind, error, text, share, absolute]) => ({ name, kind, error, text, share, absolute })), ...S.equal.map((name) => ({ name, kind: -1, text: "equal" }))];
   const { rows, layers } = byLayer(keys, (k) => k.name);
-  for (const r of rows) (r.worst = Math.max(...r.all.map((k) => (k.kind > 0 ? 10 : k.kind < 0 ? 0 : k.error ?? 5)))), (r.changed = r.all.filter((k) => k.kind >= 0).length);
+  for (const r of rows) (r.worst = Math.max(...r.all.map((k) => (k.kind > 0 ? Infinity : k.kind < 0 ? 0 : k.error ?? Number.MAX_VALUE)))), (r.changed = r.all.filter((k) => k.kind >= 0).length);
   const paint = (ctx, x, y, w, h, k) => {
     ctx.fillStyle = k.kind < 0 ? colours.faint : k.kind > 0 ? colours.bg : k.error == null ? colours.bad : mixed(colours.heat, shade(k.error));
     ctx.fillRect(x, y, w, h);
@@ -664,7 +664,7 @@ function diff(S) {
     columns: [
       { name: "kind of tensor", width: "minmax(170px, 1fr)", show: (r) => r.label },
       { name: "changed", number: true, width: "96px", show: (r) => grouped(r.changed) + " of " + grouped(r.all.length), sort: (r) => r.changed },
-      { name: "largest", number: true, width: "84px", show: (r) => (r.worst >= 5 ? "" : short(r.worst)), sort: (r) => r.worst },
+      { name: "largest", number: true, width: "84px", show: (r) => (r.worst >= Number.MAX_VALUE ? "" : short(r.worst)), sort: (r) => r.worst },
       { name: layers.length ? "layers " + layers[0] + " to " + layers[layers.length - 1] : "", width: "minmax(180px, 2.4fr)", picture: (r) => layerStrip(r, layers, paint, tell) },
     ],
   });
