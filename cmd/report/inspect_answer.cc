@@ -30,7 +30,9 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
   StatsResult result;
   SelectOptions plain = select;
   plain.dtypes = {};
-  stats({.read = {.source = o.source.request(), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+  SourceRequest source = o.source.request();
+  if (!source.step.empty()) source.path = found.catalog().path, source.step.clear();  // it is known, and said
+  stats({.read = {.source = std::move(source), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
          .select = std::move(plain),
          .glob = o.stats},
         context, result);
