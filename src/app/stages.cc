@@ -232,7 +232,8 @@ Resolved resolve(const Opened& opened, const ResolveRequest& wanted, World& worl
                                .memory_bytes = memory_left(opened.memory_cap),
                                .memory_cap = opened.memory_cap,
                                .small_item = wanted.data_follows ? 4 * kKiB : SliceSource::kSmallItem,
-                               .only_files = wanted.part ? &files : wanted.only_files};
+                               .only_files = wanted.part ? &files : wanted.only_files,
+                               .predicts = wanted.predicts && world.store.read_capabilities(source.path).request_bytes > 0};
   const auto& [tensors, blobs] = wanted.parts;
   if (world.ranks) return world.ranks->group.resolve(*opened.files, tensors, blobs, options, world.stop);
   return resolve(*opened.files, tensors, blobs, options, world.stop);

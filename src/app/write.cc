@@ -11,6 +11,7 @@
 #include "catalog/structure.h"
 #include "exec/read_back.h"
 #include "files/file_set.h"
+#include "items/predicted_heads.h"
 #include "pickle/graph.h"
 #include "ranks/blocks.h"
 
@@ -237,6 +238,25 @@ class Writing {
   std::optional<Shared> shared_;
 };
 
+// Says nothing again but what ends the run.
+class SaidBefore : public Events {
+ public:
+  explicit SaidBefore(Events& events) : events_(events) {}
+  void warn(std::string_view text) override { events_.warn(text); }
+  std::unique_ptr<Display> show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) override {
+    return events_.show(progress, done, total);
+  }
+  Problem worded(Problem problem) const override { return events_.worded(std::move(problem)); }
+  std::string name_of(std::string_view setting) const override { return events_.name_of(setting); }
+
+ private:
+  Events& events_;
+};
+
+enum class Heads : uint8_t { kPredicted, kRead };
+
+void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned, Heads heads);
+
 }  // namespace
 
 void WriteResult::release() {
@@ -248,7 +268,24 @@ void WriteResult::release() {
 }
 
 void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned) {
-  result.begin_ns = world.io.now_ns();
+  const uint64_t begin = result.begin_ns = world.io.now_ns();
+  // What a dry run prints is sure, and a file number has one meaning alone.
+  if (request.dry_run || world.ranks || !request.fill_from.empty()) return write(request, world, result, planned, Heads::kRead);
+  try {
+    return write(request, world, result, planned, Heads::kPredicted);
+  } catch (const UnlikeHead&) {
+    world.events.verbose("items of one tensor differ in their heads: all are read first");
+  }
+  SaidBefore events(world.events);
+  World again(world.store, world.io, world.stop, events);
+  result = WriteResult();
+  result.begin_ns = begin;
+  write(request, again, result, planned, Heads::kRead);
+}
+
+namespace {
+
+void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned, Heads heads) {
   const OutputRequest& output = request.output;
   const OutputLayout layout = layout_of(output, world, request.read.source.path, request.read.max_memory);
   const uint64_t memory_cap = begin_reading(request.read, world);
@@ -279,7 +316,8 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   std::optional<TensorSlice> part;
   if (request.slice) part = part_of(opened.catalog(), selected.selection, *request.slice);
 
-  Resolved resolved = resolve(opened, {.parts = parts, .use = form.blob_use, .part = part ? &*part : nullptr}, world);
+  Resolved resolved = resolve(
+      opened, {.parts = parts, .use = form.blob_use, .part = part ? &*part : nullptr, .predicts = heads == Heads::kPredicted}, world);
   compare_copies(opened, resolved, Faults::kThrow, world);
   result.source = part ? make_part(std::move(opened), selected, std::move(resolved), *part)
                        : make(std::move(opened), selected, std::move(resolved), request.select);
@@ -303,4 +341,5 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   Writing(request, world, result).run();
 }
 
+}  // namespace
 }  // namespace dcp

@@ -118,6 +118,7 @@ struct ItemInfo {
   bool swap = false;  // stored big-endian
   bool conj = false;
   bool neg = false;
+  bool operator==(const ItemInfo&) const = default;
 };
 
 // An item that several ranks wrote: `item` is used, `other` must be equal (rank_local.h).

@@ -30,6 +30,8 @@ inline bool is_lfs_pointer(Bytes file) {
   return file.size() <= kLfsPointerBytes && as_text(file).starts_with("version https://git-lfs.github.com/spec/v");
 }
 
+class PredictedHeads;  // items/predicted_heads.h
+
 // Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
 class DataFiles {
  public:
@@ -40,6 +42,8 @@ class DataFiles {
   std::shared_ptr<const OpenFile> open(uint32_t file);
   Store& store() const { return store_; }
   const Catalog& catalog() const { return catalog_; }
+
+  std::shared_ptr<PredictedHeads> predicted;  // what is still to be proven of items; nullptr: nothing
 
  private:
   Store& store_;

@@ -6,6 +6,7 @@
 
 #include "exec/sums.h"
 #include "exec/worker.h"
+#include "items/predicted_heads.h"
 #include "plan/plan_metadata.h"
 
 namespace dcp {
@@ -33,13 +34,29 @@ void write_generated(const Plan& plan, const Catalog& catalog, uint32_t index, S
 // Deals all units, one at a time, with the files as their source.
 class AllUnits : public UnitSupply {
  public:
-  AllUnits(const Plan& plan, DataFiles& files) : plan_(plan), files_(files) {}
+  AllUnits(const Plan& plan, const Source& source, const MaxExtents& extents) : plan_(plan), source_(source), extents_(extents) {}
   uint64_t batches() const override { return plan_.units; }
-  UnitBatch take(uint64_t batch) override { return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(files_)}; }
+  UnitBatch take(uint64_t batch) override {
+    if (source_.files.predicted) prove_heads(batch);
+    return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(source_.files)};
+  }
 
  private:
+  // Proves what a unit reads. Units of several tensors cross the same files in the same order, so each begins at another one: workers that
+  // would wait for one request make several, and what they get is there when the others come to it.
+  void prove_heads(uint64_t unit) {
+    std::vector<std::pair<uint32_t, uint64_t>> reads;
+    visit_reads(
+        plan_, source_, extents_, unit,
+        {.read = [&](uint32_t file, uint64_t offset, uint64_t) { reads.emplace_back(file, offset); }, .decode = [](const Item&) {}});
+    const size_t begin = reads.empty() ? 0 : unit * 0x9E3779B97F4A7C15u / 4 % reads.size();
+    std::rotate(reads.begin(), reads.begin() + static_cast<ptrdiff_t>(begin), reads.end());
+    for (const auto& [file, offset] : reads) source_.files.predicted->prove(source_.files, file, offset);
+  }
+
   const Plan& plan_;
-  DataFiles& files_;
+  const Source& source_;
+  const MaxExtents& extents_;
 };
 
 // Writes the frames of items that no unit of this rank has written whole. The sink drops those in another rank's part.
@@ -78,7 +95,7 @@ ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const 
   RunSums sums(plan, source.catalog);
   RunLosses losses(plan);
   const MaxExtents extents(plan, source.catalog);
-  AllUnits all(plan, source.files);
+  AllUnits all(plan, source, extents);
   UnitSupply& supply = options.supply ? *options.supply : all;
   std::optional<SharedRun> shared;
   if (supply.is_shared()) {

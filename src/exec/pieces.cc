@@ -4,6 +4,7 @@
 
 #include "exec/unit_walk.h"
 #include "items/item_source.h"
+#include "items/predicted_heads.h"
 
 namespace dcp {
 namespace {
@@ -22,6 +23,7 @@ bool next_index(Numbers& index, const Numbers& sizes, size_t count) {
 }
 
 MutableBytes FilePieces::read(uint32_t file, uint64_t offset, MutableBytes into) {
+  if (files_.predicted) files_.predicted->prove(files_, file, offset);
   const auto open = files_.open(file);
   read_exact(files_.store(), open->get(), offset, into);
   return into;

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <map>
 
+#include "items/predicted_heads.h"
+
 namespace dcp {
 namespace {
 
-void compare_record(const Catalog& catalog, const Crc32Sum& sum, const ItemRecord& r, Faults faults, Compared& out) {
+void compare_record(const Source& source, const Crc32Sum& sum, ItemRecord r, Faults faults, Compared& out) {
+  const Catalog& catalog = source.catalog;
   if (sum.added() != r.bytes) {
     if (faults == Faults::kCollect) return;
     fail(ProblemId::internal, place_of(catalog, r), std::to_string(sum.added()) + " bytes summed", std::to_string(r.bytes));
   }
+  if (const Item item = catalog.item_of(r); source.files.predicted && item.transforms == 0)
+    r.crc = source.files.predicted->prove(source.files, item.file, r.offset).value_or(r.crc);
   const uint32_t got = sum.value(r.bytes);
   if (!r.has_crc && got != 0) {  // zero may also be the real CRC
     ++out.without_crc;
@@ -50,7 +55,7 @@ void RunSums::set(const std::vector<Part>& parts) {
     }
 }
 
-Compared RunSums::compare(const SourceFacts& source, Faults faults) const {
+Compared RunSums::compare(const Source& source, Faults faults) const {
   Compared out;
   for (const PlanTensor& p : plan_.tensors) {
     const Tensor& t = source.catalog.tensors[p.id];
@@ -58,7 +63,7 @@ Compared RunSums::compare(const SourceFacts& source, Faults faults) const {
       const ItemId item = source.catalog.item_of(t, c);
       if (!wants_item(item) || plan_.sum_of(item) != item) continue;
       const ItemInfo& info = source.resolved.items[item];
-      compare_record(source.catalog, items_[item],
+      compare_record(source, items_[item],
                      {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true}, faults, out);
     }
   }
@@ -66,13 +71,13 @@ Compared RunSums::compare(const SourceFacts& source, Faults faults) const {
     for (uint32_t n = c.first_check; n < c.first_check + c.check_count; ++n) {
       const CopyCheck& check = plan_.copy_checks[n];
       compare_record(
-          source.catalog, copy_checks_[n],
+          source, copy_checks_[n],
           {.offset = c.source_offset + check.at, .bytes = check.bytes, .item = c.item, .crc = check.crc, .has_crc = check.has_crc}, faults,
           out);
     }
   }
   for (size_t i = 0; i < plan_.records.size(); ++i)
-    if (!plan_.is_rest(plan_.records[i])) compare_record(source.catalog, records_[i], plan_.records[i], faults, out);
+    if (!plan_.is_rest(plan_.records[i])) compare_record(source, records_[i], plan_.records[i], faults, out);
   if (faults == Faults::kThrow) need_items_complete(source.catalog);
   return out;
 }

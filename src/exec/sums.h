@@ -56,7 +56,8 @@ class RunSums {
 
   // With kThrow, throws `internal` if a sum is incomplete, because a byte that the planner lost must not go unnoticed. With kCollect, units
   // may have failed, so such a record is skipped.
-  Compared compare(const SourceFacts& source, Faults faults) const;
+  // Items whose heads were predicted are proven, so that their CRCs are known.
+  Compared compare(const Source& source, Faults faults) const;
   // By record of an output archive.
   std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;
 

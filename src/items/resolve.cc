@@ -20,6 +20,7 @@
 #include "format/item_archive.h"
 #include "items/bare_pickle.h"
 #include "items/item_source.h"
+#include "items/predicted_heads.h"
 #include "items/unsafe.h"
 #include "pickle/tokens.h"
 #include "pickle/weights_only.h"
@@ -36,6 +37,7 @@ struct Wanted {
   uint32_t chunk = 0;  // within the tensor
   BlobId blob = kNone;
   uint32_t duplicate = kNone;
+  ItemId like = kNone;  // it is expected to be like this one
 };
 
 // The place of the item.
@@ -446,15 +448,7 @@ bool ItemResolver::tensor(ItemSource& source, const Wanted& w, const Place& plac
     const std::lock_guard lock(mutex_);
     out_.deflated.emplace(w.item, Item::deflated(base + t.payload, t.packed, item_of(catalog_, w).file));
   }
-  info.resolved = true;
-  info.record = base + t.payload;
-  info.record_bytes = t.record_bytes;
-  info.crc = t.crc;
-  info.has_crc = t.has_crc;
-  info.dtype = t.dtype;
-  info.swap = t.big_endian && swap_unit(t.dtype) > 1;
-  info.conj = t.conj;
-  info.neg = t.neg;
+  info = info_of(t, base);
   if (!is_dense(t)) {
     const std::lock_guard lock(mutex_);
     info.strides_at = out_.strides.size();
@@ -550,6 +544,70 @@ void keep_uncrowded(const Catalog& catalog, std::vector<Wanted>& sorted, Faults 
   });
 }
 
+// fn(wanted, item): for each chunk of a tensor.
+template <class Fn>
+void each_chunk(const Catalog& catalog, TensorId id, const ResolveOptions& options, const Fn& fn) {
+  const Tensor& t = catalog.tensors[id];
+  std::map<std::pair<uint64_t, std::vector<int64_t>>, ItemId> kinds;  // the first item of each length and shape
+  for (uint32_t c = 0; c < t.chunk_count; ++c) {
+    const ItemId item = catalog.item_of(t, c);
+    const Item& i = catalog.items[item];
+    const Dims sizes = catalog.box(t, c).sizes;
+    if (options.faults == Faults::kThrow && volume(sizes) == 0) continue;
+    Wanted w{.item = item, .tensor = id, .chunk = c};
+    if (options.predicts && i.file != kNone && i.transforms == 0 && !catalog.files[i.file].raw) {
+      const auto [first, is_new] = kinds.try_emplace({i.length, {sizes.begin(), sizes.end()}}, item);
+      if (!is_new) w.like = first->second;
+    }
+    fn(w, i);
+  }
+}
+
+// Takes out of `sorted` the items that are expected to be like others. Of items that overlap, which only malicious metadata has, each is read.
+std::vector<Wanted> take_alike(const Catalog& catalog, std::vector<Wanted>& sorted) {
+  Wanted* last = nullptr;  // of those so far, the one that reaches farthest in its file
+  for (Wanted& w : sorted) {
+    const Item &item = item_of(catalog, w), before = last == nullptr ? Item{.file = kNone} : item_of(catalog, *last);
+    const bool is_apart = before.file != item.file || before.offset + before.length <= item.offset;
+    if (!is_apart) w.like = last->like = kNone;
+    if (is_apart || before.offset + before.length < item.offset + item.length) last = &w;
+  }
+  std::vector<Wanted> alike;
+  const auto is_alike = [](const Wanted& w) { return w.like != kNone; };
+  std::ranges::copy_if(sorted, std::back_inserter(alike), is_alike);
+  std::erase_if(sorted, is_alike);
+  return alike;
+}
+
+// Gives alike items the facts of those that they are like. Returns items that have to be read, because the first of their kind is not plain.
+std::vector<Wanted> predict(DataFiles& files, std::span<const Wanted> alike, const Limits& limits, Resolved& out) {
+  const Catalog& catalog = files.catalog();
+  std::vector<Wanted> others;
+  std::map<ItemId, uint32_t> numbers;
+  std::vector<PredictedHeads::Kind> kinds;
+  std::vector<PredictedHeads::One> items;
+  for (const Wanted& w : alike) {
+    const Item &item = catalog.items[w.item], &first = catalog.items[w.like];
+    ItemInfo info = out.items[w.like];
+    if (!info.resolved || info.opaque || info.strides_at != 0 || out.deflated.contains(w.like)) {
+      others.push_back(w);
+      continue;
+    }
+    info.crc = 0;
+    info.record -= first.offset;
+    const auto [number, is_new] = numbers.try_emplace(w.like, static_cast<uint32_t>(kinds.size()));
+    if (is_new) {
+      const Dims sizes = catalog.box(catalog.tensors[w.tensor], w.chunk).sizes;
+      kinds.push_back({.length = item.length, .sizes = {sizes.begin(), sizes.end()}, .info = info});
+    }
+    items.push_back({.offset = item.offset, .file = item.file, .kind = number->second});
+    info.record += item.offset;
+    out.items[w.item] = info;
+  }
+  files.predicted = std::make_shared<PredictedHeads>(std::move(kinds), std::move(items), limits);
+  return others;
+}
+
 void batch(ItemResolver& items, const Catalog& catalog, std::span<const Wanted> wanted) {
   for (size_t i = 0; i < wanted.size();) {
     const uint32_t file = item_of(catalog, wanted[i]).file;
@@ -566,6 +624,20 @@ void batch(ItemResolver& items, const Catalog& catalog, std::span<const Wanted> 
 
 }  // namespace
 
+ItemInfo info_of(const TensorItem& t, uint64_t base) {
+  return {.record = base + t.payload,
+          .record_bytes = t.record_bytes,
+          .crc = t.crc,
+          .dtype = t.dtype,
+          .resolved = true,
+          .has_crc = t.has_crc,
+          .swap = t.big_endian && swap_unit(t.dtype) > 1,
+          .conj = t.conj,
+          .neg = t.neg};
+}
+
+bool is_plain(const TensorItem& t) { return t.form == ItemForm::kStrided && t.packed == 0 && is_dense(t); }
+
 uint64_t Resolved::memory_bytes() const {
   uint64_t bytes = items.capacity() * sizeof(ItemInfo) + strides.capacity() * sizeof(int64_t) + records.capacity() * sizeof(ItemRecord);
   for (const auto& [id, b] : blobs) bytes += b.item.pickle.capacity() + b.decoded.capacity() + b.item.storages.size() * 96 + 128;
@@ -581,13 +653,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
     if (options.only_files && i.file != kNone && !(*options.only_files)[i.file]) return;
     if (!all || (i.file != kNone && catalog.files[i.file].reaches(i))) wanted.push_back(w);
   };
-  for (TensorId t : tensors) {
-    const Tensor& tensor = catalog.tensors[t];
-    for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
-      const ItemId item = catalog.item_of(tensor, c);
-      if (all || volume(catalog.box(tensor, c).sizes) > 0) want({.item = item, .tensor = t, .chunk = c}, catalog.items[item]);
-    }
-  }
+  for (const TensorId t : tensors) each_chunk(catalog, t, options, want);
   Resolved out;
   // In malicious metadata, 10^4 keys may name one item, or in the pickle of a torch.save file one value.
   std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> first_at;
@@ -612,12 +678,18 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   else out.strides.push_back(0);
   wanted = by_place(catalog, wanted);
   keep_uncrowded(catalog, wanted, options.faults, out.findings);
+  std::vector<Wanted> alike;
+  if (options.predicts) alike = take_alike(catalog, wanted);
   ItemResolver items(files, catalog, options, out);
-  const size_t share = options.workers < kManyWorkers ? kBatch : std::clamp(wanted.size() / (4 * options.workers), kMinBatch, kBatch);
-  parallel_for(options.workers, (wanted.size() + share - 1) / share, stop, [&](unsigned, uint64_t n) {
-    const size_t first = n * share;
-    batch(items, catalog, std::span(wanted).subspan(first, std::min(share, wanted.size() - first)));
-  });
+  const auto read = [&](std::span<const Wanted> some) {
+    const size_t share = options.workers < kManyWorkers ? kBatch : std::clamp(some.size() / (4 * options.workers), kMinBatch, kBatch);
+    parallel_for(options.workers, (some.size() + share - 1) / share, stop, [&](unsigned, uint64_t n) {
+      const size_t first = n * share;
+      batch(items, catalog, some.subspan(first, std::min(share, some.size() - first)));
+    });
+  };
+  read(wanted);
+  if (!alike.empty()) read(predict(files, alike, options.limits, out));
   items.end();
   for (const auto& [item, first] : out.shared) out.items[item] = out.items[first];
   return out;

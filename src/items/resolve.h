@@ -76,6 +76,10 @@ std::vector<ViewAxis> axes_of(const SourceFacts& source, const Tensor& tensor, u
 // imports of their pickles are found.
 enum class BlobUse : uint8_t { kPickles, kWhole, kNames };
 
+// The facts of a plain tensor item that begins at `base`, but for its strides; and whether these say it all, as its elements lie in order.
+ItemInfo info_of(const TensorItem& t, uint64_t base);
+bool is_plain(const TensorItem& t);
+
 struct ResolveOptions {
   unsigned workers = 1;
   // kCollect: a fault of an item becomes a finding, items outside their files are skipped, and empty chunks and other ranks' copies are
@@ -87,6 +91,7 @@ struct ResolveOptions {
   uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // the whole cap, for the message
   uint64_t small_item = 64 << 10;                                // bytes: items up to this size are read as a whole
   const std::vector<bool>* only_files = nullptr;                 // items of other files stay unresolved: other ranks resolve them
+  bool predicts = false;  // the heads of items like others are left to DataFiles::predicted; not with kCollect
 };
 
 // Resolves the items of these tensors (only chunks with elements) and byte items. Every item must be inside its file (check_whole,

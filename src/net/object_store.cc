@@ -11,7 +11,7 @@ namespace dcp::net {
 namespace {
 
 constexpr uint64_t kBlock = 64 << 10, kGap = 256 << 10, kLong = 128 << 10, kDirect = 512 << 10;
-constexpr uint64_t kBlocks = 128;                 // the largest ones that fit: those under way, and those being read
+constexpr uint64_t kBlocks = 128;                 // the largest ones that fit: those under way, and those being read; or two an object
 constexpr auto kFresh = std::chrono::seconds(2);  // a listing, which a process that waits for something asks for again
 
 FileFacts file_facts(const ObjectFacts& o) { return {.bytes = o.bytes, .kind = FileKind::kRegular, .modified_ns = o.modified_ns}; }
@@ -190,7 +190,7 @@ std::pair<uint64_t, std::shared_ptr<ObjectStore::Block>> ObjectStore::block_at(O
   if (!is_mine) return {before->first, before->second};
   // Reading in order, if with small gaps, asks for more each time, a long read is the beginning of more, and what is near the end comes in
   // one piece with it.
-  const uint64_t most = std::max(kBlock, http_->settings().cache_bytes / kBlocks);
+  const uint64_t most = std::max(kBlock, http_->settings().cache_bytes / std::max(kBlocks, 2 * objects_.size()));
   const bool is_in_order = before != o.blocks.end() && offset - end_before <= kGap;
   uint64_t first = is_in_order ? end_before : offset / kBlock * kBlock;
   uint64_t size = std::min(is_in_order ? before->second->size * 2 : kBlock, most);

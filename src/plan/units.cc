@@ -30,6 +30,7 @@ struct CutShape {
   int fastest = -1;        // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
   bool items = false;      // its regions are items
   uint64_t written = 0;    // bytes of its regions, or of their items
+  uint64_t chunk = 0;      // bytes of the largest chunk
   // Extents on each dim of boxes with elements.
   std::vector<int64_t> min_chunk, min_region, max_region;
 };
@@ -126,6 +127,12 @@ int64_t UnitSteps::in_whole(const std::vector<int64_t>& steps, size_t d, int64_t
   return unit * static_cast<uint64_t>(inner) <= options_.plane_bytes ? inner : steps[d];
 }
 
+// Units that are larger than a tensor's chunks make no larger requests, only more of them are under way.
+UnitOptions options_for(const CutShape& s, UnitOptions options) {
+  options.unit_bytes = std::clamp(s.chunk, std::min(UnitOptions().unit_bytes, options.unit_bytes), options.unit_bytes);
+  return options;
+}
+
 // Examines the chunks and regions of a tensor before it is cut, and decides how each chunk's CRC is checked.
 class Look {
  public:
@@ -158,6 +165,7 @@ class Look {
       const ItemId item = catalog_.item_of(t, c);
       const ItemInfo& info = resolved_.items[item];
       s.element = std::max(s.element, bytes_of(info.dtype));
+      s.chunk = std::max(s.chunk, elements * bytes_of(info.dtype));
       if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
       for (size_t d = 0; d < dims.size(); ++d) s.min_chunk[d] = std::min(s.min_chunk[d], box.sizes[d]);
       s.converted = s.converted || info.dtype != t.dtype;
@@ -333,7 +341,7 @@ class Cutter {
       return batch(index, elements * s.element, s.items ? s.written : 0);
     }
     end_batch();
-    const std::vector<int64_t> steps = is_derived() ? derived_steps(t, dims, s) : UnitSteps(dims, s, options_).steps();
+    const std::vector<int64_t> steps = is_derived() ? derived_steps(t, dims, s) : UnitSteps(dims, s, options_for(s, options_)).steps();
     if (is_derived()) views_.add(t, steps);
     uint64_t units = 1, box = s.element;
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -420,11 +428,12 @@ class Cutter {
       axes = axes_of({catalog_, resolved_}, t, c, first);
       for (const ViewAxis& a : axes) inner[a.dim] = std::max(inner[a.dim], a.step);
     }
-    const UnitSteps cut(dims, s, options_);
+    const UnitOptions options = options_for(s, options_);
+    const UnitSteps cut(dims, s, options);
     const size_t dim = cut.band(steps);
     if (dim == dims.size()) return steps;
     if (const size_t partial = cut.short_runs(s.min_region, dim, steps[dim]); partial < dims.size())
-      steps = cut.block(dim, partial, options_.unit_bytes);
+      steps = cut.block(dim, partial, options.unit_bytes);
     for (size_t d = 0; d < dims.size(); ++d) steps[d] = cut.in_whole(steps, d, inner[d]);
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       if (views_.is_readable(t, c, steps)) continue;

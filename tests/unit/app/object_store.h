@@ -18,6 +18,7 @@ namespace dcp::test {
 class ObjectStore final : public Store {
  public:
   unsigned requests = 3;           // that it wants under way at once
+  uint64_t request_bytes = 1;      // that it wants each to be: heads are predicted
   size_t most_bytes = 100 * 1000;  // of one answer
   unsigned milliseconds = 0;       // that each takes
   std::atomic<unsigned> reading = 0, most_reading = 0;
@@ -77,7 +78,7 @@ class ObjectStore final : public Store {
     const std::lock_guard lock(mutex_);
     return open_.at(static_cast<size_t>(file));
   }
-  ReadCapabilities read_capabilities(const std::string&) override { return {.requests = requests}; }
+  ReadCapabilities read_capabilities(const std::string&) override { return {.requests = requests, .request_bytes = request_bytes}; }
 
  private:
   struct Object {
