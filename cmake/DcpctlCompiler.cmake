@@ -28,6 +28,10 @@ if(DCPCTL_HARDEN AND NOT DCPCTL_SANITIZE)  # the sanitizers have checks of their
   check_pie_supported(LANGUAGES CXX)  # so that CMAKE_POSITION_INDEPENDENT_CODE links programs with -pie
 endif()
 target_link_options(dcpctl_options INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
+if(DCPCTL_ZIG)  # a package has no function that nothing calls
+  target_compile_options(dcpctl_options INTERFACE -ffunction-sections -fdata-sections)
+  target_link_options(dcpctl_options INTERFACE LINKER:--gc-sections)
+endif()
 
 if(DCPCTL_SANITIZE)
   target_compile_options(dcpctl_options INTERFACE -fsanitize=${DCPCTL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer

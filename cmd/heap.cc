@@ -15,9 +15,13 @@ namespace {
 constexpr int64_t kOwn = 16;  // malloc's own, beside a block
 constexpr std::uintptr_t kPage = 4096, kLarge = 32 << 20;
 
+void check(std::size_t bytes) {
+  if (dcp::Heap::is_taken()) dcp::Heap::check(bytes);
+}
+
 void* counted(void* block) {
   if (block == nullptr) throw std::bad_alloc();
-  dcp::Heap::count(static_cast<int64_t>(malloc_usable_size(block)) + kOwn);
+  if (dcp::Heap::is_taken()) dcp::Heap::count(static_cast<int64_t>(malloc_usable_size(block)) + kOwn);
   return block;
 }
 
@@ -30,18 +34,18 @@ void* with_huge_pages(void* block, std::size_t bytes) {
 
 void release(void* block) noexcept {
   if (block == nullptr) return;
-  dcp::Heap::count(-static_cast<int64_t>(malloc_usable_size(block)) - kOwn);
+  if (dcp::Heap::is_taken()) dcp::Heap::count(-static_cast<int64_t>(malloc_usable_size(block)) - kOwn);
   std::free(block);
 }
 
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-  dcp::Heap::check(bytes);
+  check(bytes);
   return counted(with_huge_pages(std::malloc(bytes == 0 ? 1 : bytes), bytes));
 }
 void* operator new(std::size_t bytes, std::align_val_t align) {
-  dcp::Heap::check(bytes);
+  check(bytes);
   const auto a = static_cast<std::size_t>(align);
   return counted(std::aligned_alloc(a, (bytes + a - 1) / a * a));
 }

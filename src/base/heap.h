@@ -2,7 +2,7 @@
 // fit_workers); anything unforeseen ends here, as an exception from the allocation that would exceed the cap.
 //
 // The program's operator new counts (cmd/heap.cc), and so does code that allocates in other ways (pickle/cells.h). A program with another
-// operator new, such as a test, is not bounded.
+// operator new, such as a test, is not bounded, nor is one that has loaded ours as a library.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,10 @@ class HeapCapReached : public std::bad_alloc {
 
 class Heap {
  public:
+  // From here on operator new counts: the process is the program's.
+  static void take_process() { is_taken_ = true; }
+  static bool is_taken() { return is_taken_; }
+
   static uint64_t used() { return static_cast<uint64_t>(std::max<int64_t>(used_.load(std::memory_order_relaxed), 0)); }
   static void set_cap(uint64_t bytes) {
     cap_.store(static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 2)), std::memory_order_relaxed);
@@ -42,6 +46,7 @@ class Heap {
 
  private:
   static constexpr int64_t kLot = 64 << 10;
+  static inline bool is_taken_ = false;
   static inline std::atomic<int64_t> used_{0};
   static inline std::atomic<int64_t> cap_{INT64_MAX / 2};
   static inline thread_local int64_t balance_ = 0;

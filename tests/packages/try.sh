@@ -56,8 +56,8 @@ wheel() {
   works "$ckpt" "$scratch" "$bin"
   reads_stores "$ckpt" "$bin"
   "$scratch/venv/bin/python" "$here/tests/python/package.py"
-  same "$(names_in "$(echo "$scratch"/venv/lib/python3*/site-packages/dcpctl/libdcpctl.so)")" \
-    "$(grep -oP '^DCPCTL_API [^;(]*?\bdcpctl_\w+(?=\()' "$here/include/dcpctl/c.h" | sed 's/.*[ *]//' | sort)" "the library shows"
+  same "$(names_in "$bin")" \
+    "$(grep -oP '^DCPCTL_API [^;(]*?\bdcpctl_\w+(?=\()' "$here/include/dcpctl/c.h" | sed 's/.*[ *]//' | sort)" "the program, which is the library, shows"
   same "$(names_in "$scratch/venv/lib/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
   ! "$bin" inspect "${STORE#* }/fsdp2_ws4/ckpt" >/dev/null 2>&1 || wrong "a certificate of nobody is trusted"
   same "$("$scratch/venv/bin/pip" show dcpctl | sed -n 's/^Requires: *//p')" "" "the wheel requires"

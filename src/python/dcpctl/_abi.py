@@ -9,7 +9,7 @@ import ctypes
 import os
 from ctypes import POINTER, Structure, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof, string_at
 
-from . import _errors
+from . import _errors, _program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ class _Library:
     """The library, whose functions are declared when they are first called."""
 
     def __init__(self) -> None:
-        path = os.environ.get("DCPCTL_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "libdcpctl.so")
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libdcpctl.so")  # of a wheel that was compiled where it is installed
+        if os.environ.get("DCPCTL_LIBRARY") or not os.path.exists(path):
+            path = _program.find("DCPCTL_LIBRARY")  # of any other: the program is the library, too
         try:
             self._loaded = ctypes.CDLL(path)
         except OSError as why:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound="Record")
 
 
-def find() -> str:
-    """The program: DCPCTL_PROGRAM, or where installers put it, seen from here."""
-    if named := os.environ.get("DCPCTL_PROGRAM"):
+def find(variable: str = "DCPCTL_PROGRAM") -> str:
+    """The program: what the variable names, or where installers put it, seen from here."""
+    if named := os.environ.get(variable):
         return named
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # site-packages, or a folder of pip's --target
     for beside in ("bin", os.path.join(os.pardir, os.pardir, os.pardir, "bin")):
         at = os.path.normpath(os.path.join(home, beside, "dcpctl"))
         if os.access(at, os.X_OK):
             return at
-    raise _errors.lacking("program_missing", "the program is not where the wheel puts it", path=home, hint="pip install --force-reinstall dcpctl; DCPCTL_PROGRAM names another")
+    raise _errors.lacking("program_missing", "the program is not where the wheel puts it", path=home, hint=f"pip install --force-reinstall dcpctl; {variable} names another")
 
 
 class Record:
