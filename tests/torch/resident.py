@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Runs the scripts beside it in copies of a process that has imported torch, which takes longer than most of what they ask of it.
 
-    resident.py start SOCKET PYTHON [MODULE...]
-                                           starts the process, with PYTHON, unless it runs; it imports MODULEs, too, as far as they are in .venv-maps
+    resident.py start SOCKET PYTHON        starts the process, with PYTHON, unless it runs
     resident.py stop SOCKET                ends it
     resident.py run SOCKET SCRIPT ARG...   runs SCRIPT with this process's arguments, environment, folder and standard streams; ends as it does
 
@@ -10,7 +9,6 @@ A script that is killed, or whose run here is, takes the processes it has starte
 """
 import array
 import atexit
-import importlib.util
 import os
 import runpy
 import selectors
@@ -20,7 +18,6 @@ import subprocess
 import sys
 import time
 import traceback
-import warnings
 
 STREAMS = 3
 
@@ -79,14 +76,9 @@ def receive(connection):
     return list(streams), data.decode("utf-8", "surrogateescape").split("\0")
 
 
-def serve(path, modules):
+def serve(path):
     import torch, torch.distributed.checkpoint, torch.distributed.tensor, numpy, safetensors  # noqa: F401,E401
     import torch.multiprocessing  # noqa: F401
-    warnings.filterwarnings("ignore")
-    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.venv-maps"))
-    for module in modules:
-        if importlib.util.find_spec(module.split(".")[0]):
-            importlib.import_module(module)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(16)
@@ -145,7 +137,7 @@ def attend(events, connection, pid, pidfd):
 # ---- the other end
 
 
-def start(path, python, modules):
+def start(path, python):
     try:
         connect(path).close()
         return
@@ -153,7 +145,7 @@ def start(path, python, modules):
         pass
     if os.path.exists(path):
         os.unlink(path)
-    process = subprocess.Popen([python, "-B", os.path.abspath(__file__), "serve", path, *modules], start_new_session=True, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([python, "-B", os.path.abspath(__file__), "serve", path], start_new_session=True, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=open(path + ".log", "wb"))
     for _ in range(1200):
         if os.path.exists(path):
@@ -190,9 +182,9 @@ if __name__ == "__main__":
     verb, path = sys.argv[1:3]
     path = os.path.abspath(path)
     if verb == "serve":
-        serve(path, sys.argv[3:])
+        serve(path)
     elif verb == "start":
-        start(path, sys.argv[3], sys.argv[4:])
+        start(path, sys.argv[3])
     elif verb == "stop":
         try:
             send(connect(path), [""])
