@@ -17,7 +17,7 @@ struct Counts {
 
   // Beside tensors with values, one parameter that is empty by design is no sign.
   bool is_empty(bool of_deepspeed) const {
-    if (!has_values) return empty.size() > 1 || std::ranges::any_of(empty, is_parameter);
+    if (!has_values) return (of_deepspeed && !empty.empty()) || std::ranges::any_of(empty, is_parameter);
     if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || placeholders.size() > full);
     return full_parameters == 0 && empty_parameters > 1;
   }
