@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "base/file_names.h"
 #include "base/text.h"
@@ -213,17 +214,16 @@ void refuse(Found& found) {
 }
 
 void merge_missing(std::vector<Problem>& findings) {
-  const auto is_broken = [&](Problem& missing) {
-    if (missing.id != ProblemId::file_missing) return false;
-    const auto broken = std::ranges::find_if(
-        findings, [&](const Problem& p) { return p.id != ProblemId::file_missing && p.place.path == missing.place.path; });
-    if (broken == findings.end()) return false;
-    broken->keys = missing.keys;
-    return true;
-  };
-  std::vector<Problem> rest;
+  std::map<std::string_view, Problem*> broken;
   for (Problem& p : findings)
-    if (!is_broken(p)) rest.push_back(p);
+    if (p.id != ProblemId::file_missing) broken.emplace(p.place.path, &p);
+  std::vector<Problem> rest;
+  for (Problem& p : findings) {
+    const auto found = p.id == ProblemId::file_missing ? broken.find(p.place.path) : broken.end();
+    if (found != broken.end()) found->second->keys = std::move(p.keys);
+  }
+  for (Problem& p : findings)
+    if (p.id != ProblemId::file_missing || !broken.contains(p.place.path)) rest.push_back(p);
   findings = std::move(rest);
 }
 
