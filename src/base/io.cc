@@ -117,7 +117,7 @@ void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t 
   const uint64_t needed = bytes - allocated_bytes;
   const std::optional<uint64_t> available = free_bytes_of(fs);
   if (available && *available < needed) {
-    fail(ProblemId::io_no_space, Place{.path = path}, human_bytes(*available) + " free", human_bytes(needed));
+    fail(ProblemId::io_no_space, Place{.path = path}, "needs " + human_bytes(needed) + ", " + human_bytes(*available) + " free");
   }
 }
 

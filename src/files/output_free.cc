@@ -99,7 +99,7 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
 void check_space(Io& io, const std::string& out, const std::string& folder, uint64_t bytes) {
   const std::optional<uint64_t> free = io.free_bytes(folder);
   if (!free || *free >= bytes) return;
-  fail(ProblemId::io_no_space, Place{.path = out}, human_bytes(*free) + " free", human_bytes(bytes));
+  fail(ProblemId::io_no_space, Place{.path = out}, "needs " + human_bytes(bytes) + ", " + human_bytes(*free) + " free");
 }
 
 bool is_filled_in_place(Io& io, const std::string& out, bool folder, Replace replace) {

@@ -87,8 +87,8 @@ TEST_CASE("a dry run meets a full disk as the run would") {
       return error_line([&] { write(request, f.world, result, [] {}); });
     };
     f.io.capacity_bytes = 5000;
-    CHECK(said(file).starts_with("/out.pt: not enough space (got "));
-    CHECK(said(folder).starts_with("/empty: not enough space (got "));
+    CHECK(said(file).starts_with("/out.pt: not enough space: needs "));
+    CHECK(said(folder).starts_with("/empty: not enough space: needs "));
     CHECK(f.io.paths() == before);
   }
 }

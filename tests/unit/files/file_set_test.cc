@@ -260,7 +260,7 @@ TEST_CASE("space is looked at first, and may run out all the same") {
   FakeIo io;
   io.put("dir/other", "x");
   io.capacity_bytes = 8;
-  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "dir/out: not enough space (got 7 B free, expected 8 B)");
+  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "dir/out: not enough space: needs 8 B, 7 B free");
   CHECK(world_of(io) == kBeside);
 
   io.capacity_bytes = 9;
