@@ -51,12 +51,25 @@ std::string value_text(const InspectResult& found, const Entry& e) {
   return value == found.values.end() ? "" : " = " + escaped(value->second);
 }
 
+// "key = value" with as much of the value as fits on a line of the terminal.
+std::string with_less_value(std::string text, const Context& context) {
+  constexpr size_t kLeast = 12;  // columns of the value
+  const size_t columns = context.columns(STDOUT_FILENO);
+  const bool fits = !context.at_terminal(STDOUT_FILENO) || display_width(text) <= columns;
+  if (fits || display_width(text.substr(0, text.find(" = "))) + kLeast > columns) return text;
+  while (display_width(text) + 3 > columns) {
+    while ((static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();  // of UTF-8, all but a character's first byte
+    text.pop_back();
+  }
+  return text + "...";
+}
+
 void print_tree(const InspectResult& found, const Context& context) {
   const std::vector<TreeRow> tree = tree_of(found.selection);
   print_table(context, {false, false, false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
     for (const TreeRow& row : tree) {
       std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
-      if (row.entry) add(cells(found.catalog(), *row.entry, name + value_text(found, *row.entry)));
+      if (row.entry) add(cells(found.catalog(), *row.entry, with_less_value(name + value_text(found, *row.entry), context)));
       else add({std::move(name)});
     }
   });
@@ -143,6 +156,8 @@ void print_outline(const InspectResult& found, const InspectStyle& style, size_t
         std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width && !row.has_value; });
     if (rows.size() + static_cast<size_t>(twice) <= lines) break;
   }
+  for (OutlineRow& row : rows)
+    if (row.has_value) row.label = with_less_value(std::move(row.label), context);
   print_table(context, right, LongNames::kOwnLine, source);
 }
 

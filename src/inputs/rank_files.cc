@@ -130,12 +130,15 @@ class Opening {
 
   // A tensor that is not named as whole is joined, so a mistyped name must be an error.
   void check_globs() const {
+    std::vector<std::string_view> keys;
+    for (const MetadataContent& c : contents_)
+      for (const MetadataContent::Tensor& t : c.tensors) keys.push_back(t.key);
     for (const std::string& glob : options_.replicated) {
-      const auto has = [&](const MetadataContent& c) {
-        return std::ranges::any_of(c.tensors, [&](const MetadataContent::Tensor& t) { return glob_matches(glob, t.key); });
-      };
-      if (glob != kNoneReplicated && std::ranges::none_of(contents_, has))
-        fail(ProblemId::usage, {.path = path_, .setting = "replicated"}, "'" + glob + "'", "a glob that matches a tensor's whole key");
+      if (glob == kNoneReplicated || std::ranges::any_of(keys, [&](std::string_view key) { return glob_matches(glob, key); })) continue;
+      Problem p = make_problem(ProblemId::usage, {.path = path_, .setting = "replicated"}, "'" + glob + "'",
+                               "a glob that matches a tensor's whole key");
+      p.hint = KnownKeys(std::move(keys)).hint_for(glob);
+      throw Error(std::move(p));
     }
   }
 

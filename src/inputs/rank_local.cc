@@ -49,11 +49,11 @@ class Merger {
   }
 
  private:
-  void disagree(std::string_view key, std::string what) {
+  void disagree(std::string_view key, std::string what, bool is_object = false) {
     ignored_.insert(key);
     if (reported_.insert(key).second && !damaged_.contains(std::string(key)))
-      findings_.push_back(
-          make_finding(ProblemId::ranks_disagree, Severity::kDamage, {.path = path_, .tensor = std::string(key)}, std::move(what)));
+      findings_.push_back(make_finding(ProblemId::ranks_disagree, Severity::kDamage,
+                                       {.path = path_, .tensor = std::string(key), .object = is_object}, std::move(what)));
   }
 
   void blob(std::string_view key) {
@@ -138,8 +138,11 @@ class Merger {
     const auto is_below = [&](const MetadataContent::Path& p, const MetadataContent::Path& dict) {
       return p.count > dict.count && std::ranges::equal(elements(p).first(dict.count), elements(dict), {}, rank_of, rank_of);
     };
-    for (size_t p = 0; p + 1 < paths.size(); ++p)
-      if (is_below(paths[p + 1], paths[p])) disagree(paths[p].key, "a value on one rank, a dict on another");
+    for (size_t p = 0; p + 1 < paths.size(); ++p) {
+      if (!is_below(paths[p + 1], paths[p])) continue;
+      const auto known = refs_.find(paths[p].key);
+      disagree(paths[p].key, "a value on one rank, a dict on another", known != refs_.end() && known->second.is_blob());
+    }
   }
 
   void facts(const MetadataContent& r) {

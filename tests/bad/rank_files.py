@@ -223,6 +223,7 @@ def parts_of_a_replica(c):
 def a_name_of_no_tensor(c):
     """
     dcpctl: ranks: got --replicated 'c*', expected a glob that matches a tensor's whole key
+    hint: a glob matches the whole key: '*.b*'
     """
     parts(c, (1, 2), (3, 4))
 
