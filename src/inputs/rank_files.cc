@@ -45,6 +45,20 @@ TensorPart part_of_offsets(const OffsetShard& shard) {
   return part;
 }
 
+// A tensor that is not named as whole is joined, so a mistyped name must be an error.
+void check_globs(const std::vector<MetadataContent>& contents, const std::vector<std::string>& replicated, const std::string& path) {
+  std::vector<std::string_view> keys;
+  for (const MetadataContent& c : contents)
+    for (const MetadataContent::Tensor& t : c.tensors) keys.push_back(t.key);
+  for (const std::string& glob : replicated) {
+    if (glob == kNoneReplicated || std::ranges::any_of(keys, [&](std::string_view key) { return glob_matches(glob, key); })) continue;
+    Problem p = make_problem(ProblemId::usage, {.path = path, .setting = "replicated"}, "'" + glob + "'",
+                             "a glob that matches a tensor's whole key");
+    p.hint = KnownKeys(std::move(keys)).hint_for(glob);
+    throw Error(std::move(p));
+  }
+}
+
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
@@ -66,7 +80,7 @@ class Opening {
       while (end < files.size() && files[end].under == files[f].under) ++end;
       if (end - f > 1) look_for_parts(files, f, end);
     }
-    check_globs();
+    check_globs(contents_, options_.replicated, path_);
     std::ranges::move(facts_.findings, std::back_inserter(findings_));
     const MetadataContent merged = merge_rank_local(contents_, path_, findings_);
     check_catalog_fits(merged, path_, limits_);
@@ -126,20 +140,6 @@ class Opening {
     if (joined_.empty()) return;
     for (size_t f = first; f < end; ++f) contents_[f] = content_of(f, files[f], files[f].under);
     joined_.clear();
-  }
-
-  // A tensor that is not named as whole is joined, so a mistyped name must be an error.
-  void check_globs() const {
-    std::vector<std::string_view> keys;
-    for (const MetadataContent& c : contents_)
-      for (const MetadataContent::Tensor& t : c.tensors) keys.push_back(t.key);
-    for (const std::string& glob : options_.replicated) {
-      if (glob == kNoneReplicated || std::ranges::any_of(keys, [&](std::string_view key) { return glob_matches(glob, key); })) continue;
-      Problem p = make_problem(ProblemId::usage, {.path = path_, .setting = "replicated"}, "'" + glob + "'",
-                               "a glob that matches a tensor's whole key");
-      p.hint = KnownKeys(std::move(keys)).hint_for(glob);
-      throw Error(std::move(p));
-    }
   }
 
   // What the files say, against the layouts: a tensor about which they differ keeps no box.
