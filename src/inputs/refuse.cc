@@ -216,7 +216,7 @@ void refuse(Found& found) {
 void merge_missing(std::vector<Problem>& findings) {
   std::map<std::string_view, Problem*> broken;
   for (Problem& p : findings)
-    if (p.id != ProblemId::file_missing) broken.emplace(p.place.path, &p);
+    if (p.id != ProblemId::file_missing && p.severity >= Severity::kDamage) broken.emplace(p.place.path, &p);
   std::vector<Problem> rest;
   for (Problem& p : findings) {
     const auto found = p.id == ProblemId::file_missing ? broken.find(p.place.path) : broken.end();

@@ -166,6 +166,8 @@ def others(pages, folder):
     marked = browser.run("[...document.querySelectorAll('[id^=files-]')].filter((r) => r.querySelector('.bad')).map((r) => r.firstChild.textContent)")
     need(marked == ["__1_0.distcp"], f"verify: the damaged file is marked: {marked}")
     pages.open(pages.keep / "list.html")
+    cards = browser.run("document.querySelector('.cards')?.innerText ?? document.body.innerText")
+    need("unfinished" in cards and "interrupted" not in cards, f"list: the cards have the words of the table: {cards[:200]}")
     need(browser.run("[...document.querySelectorAll('option')].map((o) => o.textContent)")[-1].endswith("--keep-latest 2"), "list: what prune would take")
     browser.run("(() => { const s = document.querySelector('select'); s.value = s.options[s.options.length - 1].value; s.dispatchEvent(new Event('change')); })()")
     need("1 step would go" in browser.run("document.body.innerText"), "list: how much that is")
