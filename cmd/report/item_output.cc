@@ -67,7 +67,8 @@ void describe_items(Context& context, const ItemNotes& notes) {
     context.info("a job with this layout on " + notes.device_type + " devices reads its own files whole; in others " + objects +
                  ", keep the values that the job has");
   if (!whole.empty())
-    context.info("items without tensors have a file for each of " + counted(notes.world_size, "rank") +
+    context.info("items without tensors have a file for " +
+                 (notes.world_size == 1 ? "rank 0 alone" : "each of " + counted(notes.world_size, "rank")) +
                  ", and a job with more lacks them: " + list_of(whole, 3));
   describe_layout(context, notes.replicated, notes.rank_bound, notes.world_size);
 }

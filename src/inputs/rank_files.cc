@@ -59,6 +59,51 @@ void check_globs(const std::vector<MetadataContent>& contents, const std::vector
   }
 }
 
+// How many ranks there are, where nothing but tensors says it. Files are numbers.
+class World {
+ public:
+  void meet(size_t file, uint64_t size) {
+    if (size > size_) size_ = size, says_ = file;
+    if (size > 0) of_file_[file] = std::max(of_file_[file], size);
+  }
+  void meet_flat(size_t file) { flat_ = file; }
+
+  // Throws if a rank's file is missing, or is of another world.
+  void check(const std::vector<RankFile>& files, const std::string& path) const {
+    if (flat_)
+      fail(ProblemId::torch_rank_part, {.path = path + "/" + files[*flat_].name},
+           "a flat parameter of LOCAL_STATE_DICT: its parameters' names and shapes are in no file");
+    if (size_ == 0 || size_ > kMaxRanks)
+      fail(ProblemId::torch_rank_part, {.path = path}, "tensors that do not say of how many ranks they are parts");
+    std::map<std::vector<std::string>, std::set<uint32_t>> ranks;
+    for (size_t f = 0; f < files.size(); ++f) {
+      // Of pipeline stages, each has a mesh of its own: what it says is less than the world.
+      const auto own = of_file_.find(f);
+      if (files[f].rank >= size_ || (own != of_file_.end() && files[f].rank >= own->second))
+        fail(ProblemId::not_checkpoint, {.path = path},
+             files[f].name + " beside " + files[says_].name + ", which is of " + std::to_string(size_) + " ranks", "files of one save");
+      ranks[files[f].under].insert(files[f].rank);
+    }
+    for (const RankFile& f : files)
+      for (uint32_t r = 0; r < size_; ++r)
+        if (!ranks[f.under].contains(r)) fail(ProblemId::file_missing, {.path = path + "/" + sibling(f.name, r)});
+  }
+
+ private:
+  std::map<size_t, uint64_t> of_file_;
+  uint64_t size_ = 0;           // the largest
+  size_t says_ = 0;             // the file
+  std::optional<size_t> flat_;  // a file with a flat parameter
+};
+
+// Which object a file holds, as the bytes that torch would load.
+bool is_same(const BlobItem& a, const BlobItem& b) {
+  using Storage = BlobItem::Storage;
+  return a.pickle == b.pickle && std::ranges::equal(a.storages, b.storages, [](const Storage& x, const Storage& y) {
+           return x.bytes == y.bytes && x.has_crc && y.has_crc && x.crc == y.crc;
+         });
+}
+
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
@@ -71,7 +116,7 @@ class Opening {
     has_shards_.resize(files.size());
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(f, files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
-    if (as.must_say_world) check_world(files);
+    if (as.must_say_world) world_.check(files, path_);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
@@ -136,7 +181,8 @@ class Opening {
     if (options_.shards_on_dim) joined_ = shards.join(tensors, end - first, findings_);
     else if (has_shards) return;
     else if (files[first].apart.empty()) joined_ = shards.refuse_shards(tensors, end - first, findings_);
-    else if (!shards.are_same(tensors, end - first)) return keep_apart(files, first, end);
+    else if (!shards.are_same(tensors, end - first)) return keep_apart(files, first, end, ProblemId::ranks_kept_apart, Severity::kWarning);
+    else if (objects_differ(files, first, end)) return keep_apart(files, first, end, ProblemId::ranks_own_objects, Severity::kNote);
     if (joined_.empty()) return;
     for (size_t f = first; f < end; ++f) contents_[f] = content_of(f, files[f], files[f].under);
     joined_.clear();
@@ -180,7 +226,23 @@ class Opening {
     return all;
   }
 
-  void keep_apart(const std::vector<RankFile>& files, size_t first, size_t end) {
+  // Of files that no layout speaks of.
+  bool objects_differ(const std::vector<RankFile>& files, size_t first, size_t end) const {
+    std::map<std::string_view, BlobItem> known;
+    for (size_t f = first; f < end; ++f) {
+      if (layouts_ != nullptr && std::ranges::any_of(keys_[f], [&](const auto& key) { return layouts_->has(files[f], key); })) return false;
+      for (const MetadataContent::Storage& s : contents_[f].storage) {
+        const TorchValue& value = facts_.values.at(s.value);
+        if (value.info.resolved && !value.info.opaque) continue;
+        BlobItem object = blob_of(*files_[f], value.value, {.path = path_ + "/" + files[f].name, .tensor = std::string(s.key)}, limits_);
+        const auto [other, fresh] = known.try_emplace(s.key, std::move(object));
+        if (!fresh && !is_same(other->second, object)) return true;
+      }
+    }
+    return false;
+  }
+
+  void keep_apart(const std::vector<RankFile>& files, size_t first, size_t end, ProblemId why, Severity severity) {
     for (size_t f = first; f < end; ++f) {
       std::vector<std::string> under = files[f].under;
       under.push_back(files[f].apart);
@@ -188,7 +250,7 @@ class Opening {
     }
     std::string part;
     for (const std::string& name : files[first].under) part += name + ".";
-    findings_.push_back(make_finding(ProblemId::ranks_kept_apart, Severity::kWarning, {.path = path_ + "/" + files[first].name},
+    findings_.push_back(make_finding(why, severity, {.path = path_ + "/" + files[first].name},
                                      part + files[first].apart + " and " + std::to_string(end - first - 1) + " more"));
   }
 
@@ -201,36 +263,10 @@ class Opening {
       keys_[f].emplace_back(leaf.key);
       if (layouts_ != nullptr && layouts_->has(file, leaf.key)) return;
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
-      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard), meet_world(f, shard->world_size);
-      else if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) meet_world(f, offset->world_size);
-      if (leaf.key.ends_with("_flat_param")) flat_ = f;
+      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard), world_.meet(f, shard->world_size);
+      else if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) world_.meet(f, offset->world_size);
+      if (leaf.key.ends_with("_flat_param")) world_.meet_flat(f);
     });
-  }
-
-  void meet_world(size_t f, uint64_t size) {
-    if (size > world_size_) world_size_ = size, says_world_ = f;
-    if (size > 0) world_of_[f] = std::max(world_of_[f], size);
-  }
-
-  void check_world(const std::vector<RankFile>& files) const {
-    if (flat_)
-      fail(ProblemId::torch_rank_part, {.path = path_ + "/" + files[*flat_].name},
-           "a flat parameter of LOCAL_STATE_DICT: its parameters' names and shapes are in no file");
-    if (world_size_ == 0 || world_size_ > kMaxRanks)
-      fail(ProblemId::torch_rank_part, {.path = path_}, "tensors that do not say of how many ranks they are parts");
-    std::map<std::vector<std::string>, std::set<uint32_t>> ranks;
-    for (size_t f = 0; f < files.size(); ++f) {
-      // Of pipeline stages, each has a mesh of its own: what it says is less than the world.
-      const auto own = world_of_.find(f);
-      if (files[f].rank >= world_size_ || (own != world_of_.end() && files[f].rank >= own->second))
-        fail(ProblemId::not_checkpoint, {.path = path_},
-             files[f].name + " beside " + files[says_world_].name + ", which is of " + std::to_string(world_size_) + " ranks",
-             "files of one save");
-      ranks[files[f].under].insert(files[f].rank);
-    }
-    for (const RankFile& f : files)
-      for (uint32_t r = 0; r < world_size_; ++r)
-        if (!ranks[f.under].contains(r)) fail(ProblemId::file_missing, {.path = path_ + "/" + sibling(f.name, r)});
   }
 
   std::optional<TensorPart> part_of(size_t f, const StateDict::Leaf& leaf) {
@@ -281,11 +317,8 @@ class Opening {
   std::vector<Problem> findings_;
   RankShards shards_;
   ItemLayouts* layouts_ = nullptr;
-  const RankFile* file_ = nullptr;                       // that is read
-  std::map<size_t, uint64_t> world_of_;                  // by file, as its tensors say
-  uint64_t world_size_ = 0;                              // the largest
-  size_t says_world_ = 0;                                // the file
-  std::optional<size_t> flat_;                           // a file with a flat parameter
+  const RankFile* file_ = nullptr;  // that is read
+  World world_;
   std::vector<std::optional<SafetensorsFile>> tensors_;  // by file
   std::vector<bool> has_shards_;                         // by file: a DTensor, or the like
   JoinedTensors joined_;                                 // of the files that are being read

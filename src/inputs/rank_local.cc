@@ -126,22 +126,37 @@ class Merger {
     }
   }
 
-  // A dict that another rank has a value for.
+  // A dict that another rank has a value or a list for.
   void compare_paths() {
+    using Element = MetadataContent::PathElement;
     const auto elements = [&](const MetadataContent::Path& p) { return std::span(out_.path_elements).subspan(p.first, p.count); };
-    const auto rank_of = [](const MetadataContent::PathElement& e) { return std::tuple(e.name, e.position, e.is_integer); };
+    const auto rank_of = [](const Element& e) { return std::tuple(e.position < 0, e.name, e.position, e.is_integer); };
     std::vector<MetadataContent::Path> paths = out_.paths;
     const auto is_less = [&](const MetadataContent::Path& a, const MetadataContent::Path& b) {
       return std::ranges::lexicographical_compare(elements(a), elements(b), {}, rank_of, rank_of);
     };
     std::ranges::sort(paths, is_less);
-    const auto is_below = [&](const MetadataContent::Path& p, const MetadataContent::Path& dict) {
-      return p.count > dict.count && std::ranges::equal(elements(p).first(dict.count), elements(dict), {}, rank_of, rank_of);
+    const auto is_below = [&](const MetadataContent::Path& p, std::span<const Element> container) {
+      return p.count > container.size() && std::ranges::equal(elements(p).first(container.size()), container, {}, rank_of, rank_of);
+    };
+    const auto is_object = [&](const MetadataContent::Path& p) {
+      const auto known = refs_.find(p.key);
+      return known != refs_.end() && known->second.is_blob();
     };
     for (size_t p = 0; p + 1 < paths.size(); ++p) {
-      if (!is_below(paths[p + 1], paths[p])) continue;
-      const auto known = refs_.find(paths[p].key);
-      disagree(paths[p].key, "a value on one rank, a dict on another", known != refs_.end() && known->second.is_blob());
+      const auto here = elements(paths[p]), next = elements(paths[p + 1]);
+      if (is_below(paths[p + 1], here)) {
+        disagree(paths[p].key, "a value on one rank, a dict on another", is_object(paths[p]));
+        continue;
+      }
+      const auto depth = static_cast<size_t>(std::ranges::mismatch(here, next, {}, rank_of, rank_of).in1 - here.begin());
+      if (depth >= here.size() || depth >= next.size() || here[depth].position < 0 || next[depth].position >= 0) continue;
+      // Positions precede names: what is below the list ends here.
+      size_t first = p;
+      while (first > 0 && is_below(paths[first - 1], here.first(depth)) && elements(paths[first - 1])[depth].position >= 0) --first;
+      const size_t known = findings_.size();
+      disagree(paths[first].key, "a list on one rank, a dict on another", is_object(paths[first]));
+      for (size_t k = first; findings_.size() > known && k <= p; ++k) findings_.back().keys.emplace_back(paths[k].key);
     }
   }
 

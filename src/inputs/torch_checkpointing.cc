@@ -153,12 +153,13 @@ class Opening {
       for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
       if (const auto preferred = std::ranges::find(ranks, options_.prefer_rank.value_or(0)); preferred != ranks.end())
         std::rotate(ranks.begin(), preferred, preferred + 1);
-      const bool are_apart = differ(of_rank);
       for (const uint32_t r : ranks) {
-        const std::string own = "rank_" + std::to_string(r);
         const ItemFile& file = of_rank.at(r);
-        files.push_back({.name = file.name, .rank = r, .under = {item}, .apart = item == "model" ? "" : own, .form = file.form});
-        if (are_apart) files.back().under.push_back(own);
+        files.push_back({.name = file.name,
+                         .rank = r,
+                         .under = {item},
+                         .apart = item == "model" ? "" : "rank_" + std::to_string(r),
+                         .form = file.form});
       }
     }
     return files;
@@ -171,18 +172,6 @@ class Opening {
     findings_.push_back(make_finding(ProblemId::item_format_unread, Severity::kDamage, {.path = path_ + "/" + tensors->second.name},
                                      item + ", whose tensors no metadata says the layout of"));
     return true;
-  }
-
-  // Whether ranks have values of their own, where no tensor is.
-  bool differ(const std::map<uint32_t, ItemFile>& of_rank) {
-    std::optional<std::vector<std::byte>> first;
-    for (const auto& [rank, file] : of_rank) {
-      if (file.form != FileForm::kJson && file.form != FileForm::kRaw) return false;
-      std::vector<std::byte> bytes = read_file_beneath(store_, path_, file.name, options_.links, options_.limits.json_bytes);
-      if (first && *first != bytes) return true;
-      first = std::move(bytes);
-    }
-    return false;
   }
 
   void finish(OpenedCatalog& opened, const Items& items) {

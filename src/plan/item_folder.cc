@@ -323,6 +323,7 @@ class ItemFolder {
     uint32_t node = 0;  // in tree_
     bool is_safetensors = false;
     std::vector<size_t> entries{};
+    std::vector<uint32_t> of_rank{};  // nodes, where each rank has objects of its own: else none
   };
 
   // Returns the item of each entry.
@@ -350,10 +351,25 @@ class ItemFolder {
         if (!entries_[e].is_blob()) ++out.tensors;
         else if (out.objects++ == 0) out.object = entries_[e].key;
       }
+      if (out.tensors == 0) item.of_rank = nodes_of_ranks(item.node);
     }
     if (options_.model_in_safetensors && !has_model)
       fail(ProblemId::usage, {.path = catalog_.path, .setting = "model_form"}, "with items without a model", "a model");
     return item_of;
+  }
+
+  // What opening such a folder calls rank_0 to rank_N; none, if that is not all of it.
+  std::vector<uint32_t> nodes_of_ranks(uint32_t item) const {
+    const auto& children = tree_.node(item).children;
+    if (children.size() != ranks_) return {};
+    std::vector<uint32_t> nodes;
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      const std::string name = "rank_" + std::to_string(rank);
+      const auto its = std::ranges::find_if(children, [&](const auto& child) { return child.first.name == name; });
+      if (its == children.end()) return {};
+      nodes.push_back(its->second);
+    }
+    return nodes;
   }
 
   Place place_of(size_t e) const {
@@ -398,7 +414,8 @@ class ItemFolder {
     std::vector<int64_t> sizes;
     std::vector<uint64_t> split_factors;
     ListHoles again;  // of the other ranks
-    files_.add(name_of(items_[n], rank), {tree_, items_[n].node, entries_, rank == 0 ? plan_.list_holes : again}, [&](const Entry& entry) {
+    const uint32_t node = items_[n].of_rank.empty() ? items_[n].node : items_[n].of_rank[rank];
+    files_.add(name_of(items_[n], rank), {tree_, node, entries_, rank == 0 ? plan_.list_holes : again}, [&](const Entry& entry) {
       const auto e = static_cast<size_t>(&entry - entries_.data());
       ItemParts::Part part = parts_.part_of(e, rank);
       sizes = std::move(part.sizes);

@@ -97,6 +97,28 @@ def two_shapes_are_damage(c):
     two_shapes_of_one_tensor(c)
 
 
+@case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
+def a_list_on_one_rank_and_a_dict_on_another(c):
+    """
+    dcpctl: ranks: object 'model.w.0.a': ranks_disagree: a list on one rank, a dict on another
+    hint: its own
+    """
+    ranks(c, [{"a": 1}, {"b": 2}], {"x": 1})
+
+
+@case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
+def a_list_and_a_dict_are_damage(c):
+    """
+    damage: ranks: object 'model.w.0.a': ranks_disagree: a list on one rank, a dict on another
+    """
+    a_list_on_one_rank_and_a_dict_on_another(c)
+
+
+@case(None, "verify ranks --exclude model.w.0.a --exclude model.w.1.b", exit=0)
+def the_dict_without_the_list(c):
+    a_list_on_one_rank_and_a_dict_on_another(c)
+
+
 @case("rank_place_taken", "consolidate ranks out.pt", "convert ranks out")
 def a_file_that_is_a_copy_of_another(c):
     """

@@ -78,7 +78,10 @@ TEST_CASE("items in JSON, and as bytes") {
   io.put("ckpt/one_1.json", "7");
   const FrozenCatalog opened = open_checkpoint(io, "ckpt", {});
   const Catalog& c = opened->catalog;
-  CHECK(structure_findings(*opened).empty());
+  const std::vector<Problem> findings = structure_findings(*opened);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].id == ProblemId::ranks_own_objects);
+  CHECK(findings[0].got == "state.rank_0 and 1 more");
   CHECK(listed(c) == Texts{"model.w=t", "config.dim", "config.deep.list", "config.deep.empty", "one", "state.rank_0.seed",
                            "state.rank_1.seed", "tokenizer"});
   DataFiles files(io, c, FollowLinks::kAll);
