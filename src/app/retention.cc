@@ -1,6 +1,7 @@
 #include "app/retention.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/problem.h"
@@ -19,6 +20,7 @@ class Judge {
       if (s.state == StepState::kComplete) marked = s.number;
       if (s.state == StepState::kUnmarked && marked) marks_.insert(*marked);
     }
+    if (rules.keep_every) stand_in();
     for (const StepContent content : {StepContent::kFull, StepContent::kModel, StepContent::kState, StepContent::kUnknown})
       if (const auto newest = run.newest(content)) newest_.insert({content, run.steps[*newest].number});
   }
@@ -38,6 +40,15 @@ class Judge {
   }
 
  private:
+  // The next older whole step of each damaged one that keep_every would keep.
+  void stand_in() {
+    std::optional<uint64_t> whole;
+    for (const StepFacts& s : run_.steps) {
+      if (s.state == StepState::kComplete) whole = s.number;
+      if (is_every(s) && word_of(s) == "damaged" && whole) instead_.emplace(*whole, s.number);
+    }
+  }
+
   static std::string minutes_ago(uint64_t ns) {
     const uint64_t minutes = ns / 60'000'000'000;
     return minutes == 0 ? "just now" : std::to_string(minutes) + " min ago: it may be being written";
@@ -62,14 +73,15 @@ class Judge {
         if (marks_.contains(step.number)) return "its mark tells that a newer step lacks one";
     }
     if (is_every(step)) return "every " + std::to_string(*rules_.keep_every);
-    return {};
+    const auto damaged = step.state == StepState::kComplete ? instead_.find(step.number) : instead_.end();
+    return damaged == instead_.end() ? "" : "for step " + std::to_string(damaged->second) + ", which is damaged";
   }
 
   bool is_every(const StepFacts& step) const { return rules_.keep_every && step.number % *rules_.keep_every == 0; }
 
   bool counts(const StepFacts& step) const {
-    return step.state == StepState::kComplete &&
-           (newest_.contains({step.content, step.number}) || latest_.contains(step.number) || is_every(step));
+    return step.state == StepState::kComplete && (newest_.contains({step.content, step.number}) || latest_.contains(step.number) ||
+                                                  is_every(step) || instead_.contains(step.number));
   }
 
   std::string narrowed(const StepFacts& step) const {
@@ -89,6 +101,7 @@ class Judge {
   const RetentionRules& rules_;
   const int64_t now_ns_;
   std::set<uint64_t> latest_, marks_;                  // numbers
+  std::map<uint64_t, uint64_t> instead_;               // numbers: whole, damaged
   std::set<std::pair<StepContent, uint64_t>> newest_;  // of each content its number
 };
 
@@ -105,9 +118,10 @@ void check_enough_whole(const RunSurvey& run, const RetentionRules& rules) {
   std::set<uint64_t> whole, listed;  // numbers
   std::string damaged;
   for (const StepFacts& s : run.steps) {
-    if (s.state == StepState::kDamaged) damaged = s.path;
     if (s.state == StepState::kComplete) whole.insert(s.number);
-    if (s.state == StepState::kComplete || s.state == StepState::kDamaged) listed.insert(s.number);
+    else if (word_of(s) == "damaged" && !(s.state == StepState::kBroken && rules.partial)) damaged = s.path;
+    else continue;
+    listed.insert(s.number);
   }
   const uint64_t wanted = std::min<uint64_t>(std::max<uint64_t>(rules.keep_latest.value_or(0), 1), listed.size());
   if (damaged.empty() || whole.size() >= wanted) return;

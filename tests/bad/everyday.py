@@ -189,7 +189,7 @@ def a_newest_step_whose_data_is_damaged_and_no_other_to_keep(c):
     dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': crc_mismatch (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
     dcpctl: 'run/step-1' is damaged: it stays, and does not count
     dcpctl: run: whole_steps_lacking (got 0 whole steps, expected 1)
-    hint: 'dcpctl verify run/step-2' shows the damage: restore that step, or --no-verify takes every step for whole
+    hint: 'dcpctl verify run/step-2' shows the damage: restore that step, or give a smaller --keep-latest
     """
     beside(c, "run/step-1", damaged)
     beside(c, "run/step-2", damaged)

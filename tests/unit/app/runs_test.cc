@@ -86,6 +86,12 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
   }
   if (!complete && (!r.partial || age_ns(s, now) < r.grace_ns)) return Fate::kKeep;
   if (r.keep_every && s.state != StepState::kUnfinished && s.number % *r.keep_every == 0) return Fate::kKeep;
+  for (size_t d = 0; complete && r.keep_every && d < run.steps.size(); ++d) {  // for which this one stays
+    if (word_of(run.steps[d]) != "damaged" || run.steps[d].number % *r.keep_every != 0) continue;
+    size_t older = d;
+    while (older > 0 && run.steps[older].state != StepState::kComplete) --older;
+    if (run.steps[older].state == StepState::kComplete && run.steps[older].number == s.number) return Fate::kKeep;
+  }
   for (const RunPointer& p : run.pointers)
     if (p.step == index) return Fate::kKeep;
   if (r.older_than_ns && age_ns(s, now) < *r.older_than_ns) return Fate::kKeep;
