@@ -95,8 +95,8 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   try {
     return inspect_answer(o, context);
   } catch (const Error& e) {
-    const bool is_plain =
-        o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty() && o.words.empty();
+    const bool is_plain = o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty() &&
+                          o.words.empty() && !o.csv && o.fields.format == RowFormat::kNone;
     if (e.problem().remedy != Remedy::kOneOrLatest) throw;
     if (!o.stats.empty()) {
       Problem p = context.worded(e.problem());

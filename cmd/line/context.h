@@ -32,6 +32,7 @@ struct Context final : Events, World {
   bool several = false;                    // one of several checkpoints that the command line names
   std::shared_ptr<net::Settings> network;  // what its stores are told
   std::shared_ptr<net::Http> http;         // what they send their requests by, if they are the program's own
+  bool is_later = false;                   // and one before it has answered
   mutable bool apart = false;              // separate the next output from the previous answer by an empty line
 
   void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written

@@ -120,7 +120,8 @@ int run_each(const Command& command, Option& argument, Context& context, const s
   int exit = 0;
   for (const std::string& v : values) {
     context.check_stop();
-    context.apart = !context.common.json && !context.common.quiet && std::ranges::any_of(all, &Ended::answered);
+    context.is_later = std::ranges::any_of(all, &Ended::answered);
+    context.apart = context.is_later && !context.common.json && !context.common.quiet;
     all.push_back(run_one_apart(argument, v, context, command.tally != nullptr, run_one));
     documents.push_back(all.back().document);
     exit = std::max(exit, all.back().exit);

@@ -108,6 +108,8 @@ static size_t longest_word(std::string_view text) {
   return longest;
 }
 
+LongNames for_reader(const Context& context) { return context.at_terminal(STDOUT_FILENO) ? LongNames::kOwnLine : LongNames::kOnTheLine; }
+
 void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows) {
   constexpr size_t kMin = 20;   // of the last column, where it is wrapped
   constexpr size_t kBelow = 6;  // how far in, where its words do not fit beside the others

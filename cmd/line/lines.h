@@ -35,6 +35,7 @@ using RowSource = std::function<void(const std::function<void(Cells)>&)>;
 // Names too long for the first column: for people they get a line of their own, so that columns stay aligned, and the last column wraps;
 // for programs a row is a line.
 enum class LongNames : uint8_t { kOwnLine, kOnTheLine };
+LongNames for_reader(const Context& context);  // a terminal's is a person
 void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows);
 
 // Column widths: as wide as their cells, but the first one no wider than the terminal allows.

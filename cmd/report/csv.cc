@@ -17,4 +17,9 @@ std::string csv_row(const Cells& fields) {
   return row + "\r\n";
 }
 
+void print_csv_head(const Cells& names, const Context& context) {
+  context.apart = false;
+  if (!context.is_later) context.print(csv_row(names));
+}
+
 }  // namespace dcp::cmd

@@ -71,7 +71,8 @@ FieldRows::FieldRows(const FieldFlags& flags, const std::vector<std::string_view
   for (const std::string& field : wanted_)
     if (std::ranges::find(names, field) == names.end())
       fail(ProblemId::usage, {}, "--fields '" + escaped(field) + "'", joined_names(names, ", "));
-  if (format_ == RowFormat::kCsv) context_.print(csv_row(wanted_));
+  context.apart = false;
+  if (format_ == RowFormat::kCsv) print_csv_head(wanted_, context);
 }
 
 void FieldRows::add(const std::function<FieldValue(std::string_view)>& value_of) const {

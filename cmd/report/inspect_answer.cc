@@ -127,7 +127,6 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
       if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
   // Rows alone do not show why the exit code is not 0.
   const bool is_rows = o.csv || o.fields.format != RowFormat::kNone || o.style.view == InspectView::kKeys || values;
-  if (o.csv || o.fields.format != RowFormat::kNone) context.apart = false;
   for (const Problem& f : found.findings)
     if (is_rows && !context.common.json && f.severity >= Severity::kDamage) context.warn(context.line_of(f));
   const auto more = [&](JsonWriter& json) {

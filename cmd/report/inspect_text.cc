@@ -93,14 +93,13 @@ void print_keys(const InspectResult& found, SortBy sort, const Context& context)
 }
 
 void print_largest(const InspectResult& found, size_t count, const Context& context) {
-  const LongNames names = context.at_terminal(STDOUT_FILENO) ? LongNames::kOwnLine : LongNames::kOnTheLine;
-  print_table(context, {false, false, false, true, false}, names, [&](const auto& add) {
+  print_table(context, {false, false, false, true, false}, for_reader(context), [&](const auto& add) {
     for (const Entry& e : largest_tensors(found, count)) add(cells(found.catalog(), e, part_text({.name = e.key})));
   });
 }
 
 void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
-  print_table(context, {false, false, false, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
+  print_table(context, {false, false, false, true, true}, for_reader(context), [&](const auto& add) {
     if (context.at_terminal(STDOUT_FILENO)) add({"key", "box", "file", "offset", "bytes"});
     for (const Entry& e : sorted_entries(selection)) {
       const std::string key = shortened(e.key);
@@ -185,16 +184,22 @@ void print_files(const Catalog& catalog, SortBy sort, const Context& context) {
 
 void inspect_csv(const InspectResult& found, const InspectStyle& style, const Context& context) {
   const Catalog& catalog = found.catalog();
-  context.print(csv_row({"key", "kind", "dtype", "shape", "elements", "bytes", "sharding"}));
+  Cells head{"key", "kind", "dtype", "shape", "elements", "bytes", "sharding"};
+  if (context.several) head.emplace_back("path");
+  print_csv_head(head, context);
+  const auto print = [&](Cells row) {
+    if (context.several) row.push_back(catalog.path);
+    context.print(csv_row(row));
+  };
   for (const Entry& e : style.top > 0 ? largest_tensors(found, style.top) : ordered_entries(found, style.sort)) {
     const std::string key(e.key), bytes = std::to_string(entry_bytes(catalog, e));
     if (e.is_blob()) {
-      context.print(csv_row({key, "object", "", "", "", bytes, ""}));
+      print({key, "object", "", "", "", bytes, ""});
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    context.print(csv_row({key, "tensor", std::string(catalog.strings[t.dtype_name]), shape_text(catalog.dims(t)),
-                           std::to_string(catalog.elements(t)), bytes, sharding_words(catalog, t)}));
+    print({key, "tensor", std::string(catalog.strings[t.dtype_name]), shape_text(catalog.dims(t)), std::to_string(catalog.elements(t)),
+           bytes, sharding_words(catalog, t)});
   }
 }
 
@@ -204,6 +209,7 @@ FieldValue field_of(const InspectResult& found, const Entry& e, std::string_view
   const Catalog& c = found.catalog();
   const TrainingState& state = found.selection.state;
   if (field == "key") return std::string(e.key);
+  if (field == "path") return c.path;
   if (field == "kind") return e.is_blob() ? "object" : "tensor";
   if (field == "bytes") return entry_bytes(c, e);
   if (field == "part_of") return state.is_model(e.ref) ? "model" : state.is_optimizers(e.ref) ? "optimizer" : "other";

@@ -31,7 +31,7 @@ struct InspectStyle {
 void inspect_csv(const InspectResult& found, const InspectStyle& style, const Context& context);
 // The same for scripts that name their fields.
 inline const std::vector<std::string_view> kInspectFields{"key",      "kind",   "dtype", "shape",   "elements", "bytes",
-                                                          "sharding", "chunks", "files", "part_of", "value"};
+                                                          "sharding", "chunks", "files", "part_of", "value",    "path"};
 void inspect_rows(const InspectResult& found, const InspectStyle& style, const FieldFlags& fields, const Context& context);
 void inspect_text(const InspectResult& found, const InspectStyle& style, const Context& context);
 // `more` adds members at the end.

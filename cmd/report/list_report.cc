@@ -199,7 +199,7 @@ std::string list_html(const RunSurvey& run) {
 }
 
 void print_steps_csv(const RunSurvey& run, size_t last, const Context& context) {
-  context.print(csv_row({"step", "path", "state", "content", "bytes", "files", "modified", "what is wrong"}));
+  print_csv_head({"step", "path", "state", "content", "bytes", "files", "modified", "what is wrong"}, context);
   for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size())))
     context.print(
         csv_row({std::to_string(s.number), s.path, std::string(word_of(s)), std::string(content_name(s.content)), std::to_string(s.bytes),

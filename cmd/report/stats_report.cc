@@ -252,7 +252,7 @@ void print_stats(const StatsResult& result, std::string_view path, const Context
   const std::vector<size_t> left_out =
       context.at_terminal(STDOUT_FILENO) ? columns_left_out(rows, context.columns(STDOUT_FILENO)) : std::vector<size_t>{};
   for (const size_t column : left_out) right.erase(right.begin() + static_cast<ptrdiff_t>(column));
-  print_table(context, right, LongNames::kOnTheLine, [&](const std::function<void(Cells)>& add) {
+  print_table(context, right, for_reader(context), [&](const std::function<void(Cells)>& add) {
     rows([&](Cells row) {
       for (const size_t column : left_out)
         if (column < row.size()) row.erase(row.begin() + static_cast<ptrdiff_t>(column));

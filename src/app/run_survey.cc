@@ -280,7 +280,7 @@ std::vector<std::string> folders_from(const std::string& given, std::string fold
 
 std::string_view word_of(const Problem& fault) {
   if (fault.id == ProblemId::not_checkpoint || fault.id == ProblemId::unfinished_save) return "unfinished";
-  return class_of(fault.id) == ProblemClass::kMachine ? "cannot be read" : "damaged";
+  return class_of(fault.id) == ProblemClass::kMachine || fault.id == ProblemId::no_such_path ? "cannot be read" : "damaged";
 }
 
 std::string_view word_of(const StepFacts& step) {

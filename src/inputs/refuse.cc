@@ -179,7 +179,9 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
     p.hint = "this may be one node's part: bring the files of all nodes together, or start the command on every node; " +
              std::string(kWithoutMetadata);
   } else if (has(kUnfinishedMetadata) || std::ranges::any_of(names, is_data_file)) {
+    p.what = "unfinished";
     p.got = has(kUnfinishedMetadata) ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
+    p.expected.clear();
     p.names = {folder_around(path)};  // where an earlier step may be
   } else if (has("snapshots") && has("blobs")) {
     p.got = "a model of the Hugging Face cache";

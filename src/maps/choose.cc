@@ -136,8 +136,10 @@ class Measure {
     std::string ranges;
     for (const Word w : t.indexes)
       if (sizes_.global()[w]) ranges += (ranges.empty() ? "below " : ", below ") + sizes_.describe(w, sizes_.global(), keys_);
-    Problem p =
-        problem_at(map_, t.name->spot, ProblemId::map_size_differs, "a number beyond the range of " + to_text(map_, *t.name), ranges);
+    std::string numbers;
+    for (const uint64_t number : too_high) numbers += (numbers.empty() ? "" : " and ") + std::to_string(number);
+    Problem p = problem_at(map_, t.name->spot, ProblemId::map_size_differs, numbers, ranges);
+    p.what = "more of these than the map's sizes say";
     p.place.tensor = keys_[source];
     out_.problems.push_back(std::move(p));
   }

@@ -311,7 +311,7 @@ def an_empty_folder(c):
 @case("not_checkpoint", *BOTH)
 def a_save_that_did_not_finish(c):
     """
-    dcpctl: ckpt: not_checkpoint (got .metadata.tmp but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: ckpt: unfinished: .metadata.tmp but no .metadata
     hint: the save did not finish: 'dcpctl list . --latest' prints the newest step that did
     """
     c.write()

@@ -368,7 +368,7 @@ def two_ranks_wrote_two_values(c):
 @case("not_checkpoint", "verify ckpt", exit=3)
 def no_metadata(c):
     """
-    dcpctl: ckpt: not_checkpoint (got .distcp files but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: ckpt: unfinished: .distcp files but no .metadata
     hint: the save did not finish: 'dcpctl list . --latest' prints the newest step that did
     """
     c.write()

@@ -76,8 +76,8 @@ TEST_CASE("what is there in place of a checkpoint") {
   CHECK(said(io, "run") == is_not + "an empty folder" + expected);
   CHECK(folder_of({"b", "a"}) == is_not + "a folder with a, b" + expected);
   CHECK(folder_of({"1", "2", "3", "4", "5", "6"}) == is_not + "a folder with 1, 2, 3, 4, 5, ... (6 in all)" + expected);
-  CHECK(folder_of({"__0_0.distcp"}) == is_not + ".distcp files but no .metadata" + expected);
-  CHECK(folder_of({"__0_0.distcp", ".metadata.tmp"}) == is_not + ".metadata.tmp but no .metadata" + expected);
+  CHECK(folder_of({"__0_0.distcp"}) == "run: unfinished: .distcp files but no .metadata");
+  CHECK(folder_of({"__0_0.distcp", ".metadata.tmp"}) == "run: unfinished: .metadata.tmp but no .metadata");
   CHECK(folder_of({"step-1/.metadata", "step-2/.metadata", "log"}) ==
         is_not + "a folder of checkpoints" + expected + " | give one of them: run/step-1, run/step-2");
   CHECK(folder_of({".snapshot_metadata", "0/x"}) ==

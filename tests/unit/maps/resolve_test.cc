@@ -101,8 +101,7 @@ TEST_CASE("indexes are whole, and count on") {
   CHECK(keys_of(there_and_back(trial, from)) == Keys{"m.0.w", "m.1.w", "m.2.w", "m.3.w"});
   CHECK(problems(trial, made({{"layers.0.w", {1}}})) == Keys{"map_tensor_missing layers.1.w"});
   CHECK(said(trial, made({{"layers.0.w", {1}}, {"layers.1.w", {1}}, {"layers.2.w", {1}}})) ==
-        "a.map:2:1: tensor 'layers.2.w': a shape does not match the map's sizes (got a number beyond the range of layers.{l}.w, "
-        "expected below l = 2 (layers of config.json))");
+        "a.map:2:1: tensor 'layers.2.w': more of these than the map's sizes say (got 2, expected below l = 2 (layers of config.json))");
   CHECK(said(trial, made({{"m.0.w", {1}}, {"m.1.w", {1}}, {"m.3.w", {1}}})) ==
         "a.map:3:13: tensor 'm.3.w': the index numbers of a name have a gap (got no 0 for {x}, expected 0 to 1)");
   const Trial open{.map = "a.{x}.w = b.{x}.w\na.{x}.n = b.{x}.n"};
