@@ -80,9 +80,14 @@ class Opening {
       finish(opened, items);
       return opened;
     } catch (const Error& e) {
-      if (e.problem().id == ProblemId::torch_rank_part && e.problem().place.path == path_ && e.problem().place.tensor.empty())
-        refuse(found_);
-      throw;
+      if (e.problem().id != ProblemId::torch_rank_part || e.problem().place.path != path_ || !e.problem().place.tensor.empty()) throw;
+    }
+    try {
+      refuse(found_);
+    } catch (const Error& e) {
+      Problem p = e.problem();
+      if (items.size() > 1) p.hint += "; if they are files of ranks, metadata.pkl is missing, which says how their tensors are parts";
+      throw Error(std::move(p));
     }
   }
 
@@ -196,16 +201,19 @@ class Opening {
   std::vector<Problem> findings_;
 };
 
-// ITEM_0.pt and the like, and no model that is published.
+// ITEM_0.pt and the like, or several items of other ranks, and no model that is published.
 bool has_items(Found& found) {
   if (!found.is_folder()) return false;
   bool has_first = false;
+  std::set<std::string> items;
   for (const DirEntry& e : found.entries()) {
     const auto named = e.kind == FileKind::kDirectory ? std::nullopt : parse_name(e.name);
     if (!named && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(".index.json"))) return false;
-    has_first = has_first || (named && named->rank == 0 && named->ending == kTorchEnding);
+    if (!named || named->ending != kTorchEnding) continue;
+    has_first = has_first || named->rank == 0;
+    items.insert(named->item);
   }
-  return has_first;
+  return has_first || items.size() > 1;
 }
 
 }  // namespace
