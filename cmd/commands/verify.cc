@@ -152,6 +152,9 @@ bool take_steps(Option& ckpt, VerifyOptions& o, const Context& context) {
   if (steps.empty()) return false;
   if (!o.manifest.empty() || !o.against.empty())
     fail(ProblemId::usage, {.path = o.source.path}, "a manifest with all steps of a run", "one of them: --step N");
+  if (!o.html.empty())
+    fail(ProblemId::usage, {.path = o.source.path}, "--html with all steps of a run",
+         "one of them: --step N; 'dcpctl list --html' draws all");
   o.of_run = true;
   ckpt.given.clear();
   for (const Step& s : steps) {
