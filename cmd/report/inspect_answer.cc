@@ -109,7 +109,6 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   o.map.check_config(!o.dtypes.dtype.empty());
   InspectResult found;
   SourceRequest source = o.source.request();
-  source.show_rest = true;
   inspect_words({.source = source,
                  .max_memory = reading_cap(o.max_memory),
                  .look_into_all = o.fail_on.unsafe(),

@@ -23,7 +23,6 @@ struct SourceRequest {
   std::vector<std::string> replicated;
   bool follow_links = false;
   bool itself = false;                 // not the only checkpoint below it, either
-  bool show_rest = false;              // see OpenOptions
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
 
   // `memory_bytes`: cap for reading the metadata.

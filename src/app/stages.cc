@@ -27,8 +27,7 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
                       .prefer_rank = request.prefer_rank,
                       .shards_on_dim = request.shards_on_dim,
                       .replicated = request.replicated,
-                      .whole_shapes = {},
-                      .show_rest = request.show_rest};
+                      .whole_shapes = {}};
   std::string path = request.path;
   if (!request.step.empty()) {
     std::vector<Step> broken;

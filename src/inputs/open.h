@@ -27,7 +27,6 @@ struct OpenOptions {
   std::optional<uint32_t> shards_on_dim{};
   std::vector<std::string> replicated{};
   WholeShapes whole_shapes{};
-  bool show_rest = false;  // where one of several files cannot be read, that is damage, and the others are shown
 };
 
 // Opens a checkpoint of any kind (catalog/kinds.def), given as its folder or a file. A file's kind is decided by its content; names only

@@ -68,8 +68,8 @@ class World {
   }
   void meet_flat(size_t file) { flat_ = file; }
 
-  // Throws if a rank's file is missing, or is of another world.
-  void check(const std::vector<RankFile>& files, const std::string& path) const {
+  // Adds files that are missing. Throws if one is of another world, or nothing says how many ranks there are.
+  void check(const std::vector<RankFile>& files, const std::string& path, std::vector<RankFile>& missing) const {
     if (flat_)
       fail(ProblemId::torch_rank_part, {.path = path + "/" + files[*flat_].name},
            "a flat parameter of LOCAL_STATE_DICT: its parameters' names and shapes are in no file");
@@ -86,7 +86,7 @@ class World {
     }
     for (const RankFile& f : files)
       for (uint32_t r = 0; r < size_; ++r)
-        if (!ranks[f.under].contains(r)) fail(ProblemId::file_missing, {.path = path + "/" + sibling(f.name, r)});
+        if (ranks[f.under].insert(r).second) missing.push_back({.name = sibling(f.name, r), .rank = r, .under = f.under});
   }
 
  private:
@@ -109,15 +109,17 @@ class Opening {
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
       : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, files, findings_), files_(files.size()) {}
 
-  OpenedCatalog open(const std::vector<RankFile>& files, const FilesOfKind& as) {
+  // `missing`: files that cannot be read.
+  OpenedCatalog open(const std::vector<RankFile>& files, const FilesOfKind& as, std::vector<RankFile> missing) {
     layouts_ = as.layouts;
     tensors_.resize(files.size());
     keys_.resize(files.size());
     has_shards_.resize(files.size());
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(f, files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
-    if (as.must_say_world) world_.check(files, path_);
+    if (as.must_say_world) world_.check(files, path_, missing);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
+    for (const RankFile& f : missing) shards_.lose(f.under);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
     if (layouts_ != nullptr) settle(files);
@@ -131,6 +133,7 @@ class Opening {
     check_catalog_fits(merged, path_, limits_);
     EntryValues values;
     OpenedCatalog opened = build_catalog(merged, path_, path_, as.kind, &values);
+    for (const RankFile& f : missing) findings_.push_back(lost(f, merged));
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
@@ -140,6 +143,18 @@ class Opening {
   }
 
  private:
+  // A file that is missing, with the keys of which it had a part: those that other files have in its place.
+  Problem lost(const RankFile& file, const MetadataContent& all) const {
+    Problem p = make_finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + file.name});
+    for (const MetadataContent::Path& path : all.paths) {
+      const auto elements = std::span(all.path_elements).subspan(path.first, path.count);
+      if (path.count < file.under.size()) continue;
+      if (std::ranges::equal(elements.first(file.under.size()), file.under, {}, &MetadataContent::PathElement::name))
+        p.keys.emplace_back(path.key);
+    }
+    return p;
+  }
+
   std::unique_ptr<TorchFile> read(size_t n, const RankFile& f, Limits& share) {
     const Place place{.path = path_ + "/" + f.name};
     std::unique_ptr<TorchFile> file;
@@ -334,10 +349,10 @@ class Opening {
 
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, const FilesOfKind& as,
                               const OpenOptions& options) {
-  return open_rest(path, files.size(), options, [&](const std::set<std::string>& without) {
-    std::vector<RankFile> rest = files;
-    std::erase_if(rest, [&](const RankFile& f) { return without.contains(f.name); });
-    return Opening(store, path, rest, options).open(rest, as);
+  return open_rest(path, files.size(), [&](const std::set<std::string>& without) {
+    std::vector<RankFile> rest, missing = as.missing;
+    for (const RankFile& f : files) (without.contains(f.name) ? missing : rest).push_back(f);
+    return Opening(store, path, rest, options).open(rest, as, std::move(missing));
   });
 }
 

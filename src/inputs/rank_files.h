@@ -35,7 +35,8 @@ struct FilesOfKind {
   LeftOut left_out;
   // Nothing but the tensors says how many ranks there are: the files of all must be there, each named as the first but for its last number.
   bool must_say_world = false;
-  ItemLayouts* layouts;  // what is known of tensors beside what the files say; null: nothing is
+  std::vector<RankFile> missing{};  // files of ranks that there must be
+  ItemLayouts* layouts;             // what is known of tensors beside what the files say; null: nothing is
 };
 
 // If several files hold a value, the first copy is used, and a contradiction about its type or shape becomes a finding. If tensors that are

@@ -272,7 +272,7 @@ OpenedCatalog open_ranks(Found& found, const std::set<std::string>& without) {
 
 OpenedCatalog open_rank_local(Found& found) {
   const auto count = std::ranges::count_if(found.entries(), [](const DirEntry& e) { return rank_of(e.name).has_value(); });
-  return open_rest(found.path(), static_cast<size_t>(count), found.options(),
+  return open_rest(found.path(), static_cast<size_t>(count),
                    [&](const std::set<std::string>& without) { return open_ranks(found, without); });
 }
 

@@ -170,6 +170,11 @@ void RankShards::meet(size_t file, std::string_view key, const LocalShard& shard
   s.coordinates.insert(s.coordinates.end(), shard.coordinate.begin(), shard.coordinate.end());
 }
 
+void RankShards::lose(const std::vector<std::string>& under) {
+  for (auto& [key, s] : of_key_)
+    if (!s.files.empty() && files_[s.files.front()].under == under) s.is_disputed = true;
+}
+
 void RankShards::check() {
   for (auto& [key, s] : of_key_)
     if (!s.is_disputed && places(s).size() < s.mesh.ranks()) explain(key, s);

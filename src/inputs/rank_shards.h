@@ -65,7 +65,9 @@ class RankShards {
 
   // Call in the order of the files.
   void meet(size_t file, std::string_view key, const LocalShard& shard);
-  // Call after the last meet().
+  // Files of this part of the state dict are missing: where the others' boxes lie is not known. Call after the last meet().
+  void lose(const std::vector<std::string>& under);
+  // Call after that.
   void check();
   bool has(std::string_view key) const { return of_key_.contains(key); }
   // Throws torch_rank_part.

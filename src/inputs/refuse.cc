@@ -216,25 +216,34 @@ void refuse(Found& found) {
 }
 
 void merge_missing(std::vector<Problem>& findings) {
-  std::map<std::string_view, Problem*> broken;
-  for (Problem& p : findings)
-    if (p.id != ProblemId::file_missing && p.severity >= Severity::kDamage) broken.emplace(p.place.path, &p);
-  std::vector<Problem> rest;
+  std::map<std::string_view, Problem*> of_file;
+  for (const bool is_missing : {false, true})
+    for (Problem& p : findings)
+      if (p.severity >= Severity::kDamage && (p.id == ProblemId::file_missing) == is_missing) of_file.try_emplace(p.place.path, &p);
+  std::vector<bool> is_merged;
   for (Problem& p : findings) {
-    const auto found = p.id == ProblemId::file_missing ? broken.find(p.place.path) : broken.end();
-    if (found != broken.end()) found->second->keys = std::move(p.keys);
+    Problem* const first = p.id == ProblemId::file_missing ? of_file.at(p.place.path) : &p;
+    is_merged.push_back(first != &p);
+    if (first != &p && !p.keys.empty()) first->keys = std::move(p.keys);
   }
-  for (Problem& p : findings)
-    if (p.id != ProblemId::file_missing || !broken.contains(p.place.path)) rest.push_back(p);
+  std::vector<Problem> rest;
+  for (size_t n = 0; n < findings.size(); ++n)
+    if (!is_merged[n]) rest.push_back(findings[n]);
   findings = std::move(rest);
 }
 
-OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptions& options, const OpenWithout& open) {
+OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenWithout& open) {
+  constexpr size_t kMost = 16;  // of a folder with more of them nothing is shown: each time all others are read again
   std::set<std::string> without;
   std::vector<Problem> damage;
+  const auto give_up = [&] {
+    damage.front().severity = Severity::kError;
+    throw Error(damage.front());
+  };
   for (;;) {
     try {
       OpenedCatalog opened = open(without);
+      if (!damage.empty() && opened.catalog.order.empty()) give_up();
       opened.findings.insert(opened.findings.begin(), damage.begin(), damage.end());
       merge_missing(opened.findings);
       return opened;
@@ -242,15 +251,12 @@ OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptio
       const std::string& path = e.problem().place.path;
       const bool is_below = path.size() > folder.size() + 1 && path.starts_with(folder + "/");
       const auto broken = std::ranges::find(damage, path, [](const Problem& p) { return p.place.path; });
-      if (broken != damage.end()) {  // without it the others are nothing
-        broken->severity = Severity::kError;
-        throw Error(*broken);
-      }
-      if (!options.show_rest || !is_below) throw;
+      if (broken != damage.end()) give_up();  // without it the others are nothing
+      if (!is_below) damage.empty() ? throw : give_up();
       without.insert(path.substr(folder.size() + 1));
       damage.push_back(e.problem());
       damage.back().severity = Severity::kDamage;
-      if (without.size() >= count) throw Error(e.problem());
+      if (without.size() >= std::min(count, kMost)) give_up();
     }
   }
 }

@@ -43,10 +43,10 @@ Foreign foreign_folder(const std::vector<std::string>& names);
 
 // --- a checkpoint of several files, one of which cannot be read
 
-// Calls `open` with the names of files that it is to treat as if they were not there. Without OpenOptions::show_rest there are none; with it, a
-// file at which opening fails is added, and becomes damage of what the others are. `count`: files that there are.
+// Calls `open` with the names of files that it is to treat as if they were not there: at first none; a file at which opening fails is added,
+// and becomes damage of what the others are. `count`: files that there are. Throws if none is left, or many are broken.
 using OpenWithout = std::function<OpenedCatalog(const std::set<std::string>& without)>;
-OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenOptions& options, const OpenWithout& open);
+OpenedCatalog open_rest(const std::string& folder, size_t count, const OpenWithout& open);
 // A file that cannot be read is not missing, as an index has it that found it left out: of two such findings the first has the keys of both.
 void merge_missing(std::vector<Problem>& findings);
 

@@ -180,7 +180,7 @@ OpenedCatalog open_safetensors_folder(Found& found) {
   if (names.size() > options.limits.shard_files)
     fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files",
          "at most " + std::to_string(options.limits.shard_files));
-  OpenedCatalog opened = open_rest(path, names.size(), options, [&](const std::set<std::string>& without) {
+  OpenedCatalog opened = open_rest(path, names.size(), [&](const std::set<std::string>& without) {
     if (!index.empty()) return IndexedFolder(store, path, index, options).open(found.entries(), without);
     std::vector<std::string> rest = names;
     std::erase_if(rest, [&](const std::string& name) { return without.contains(name); });

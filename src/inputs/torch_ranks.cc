@@ -38,8 +38,8 @@ std::optional<Named> parse_name(std::string_view name) {
   return Named{.name = std::string(name), .part = std::string(name.substr(0, world_at)), .world_size = *world, .rank = *rank};
 }
 
-// Checks that every part has exactly one file of each rank of one world.
-void check_complete(const std::vector<Named>& files, const std::string& path) {
+// Checks that no part has two files of a rank, or those of two worlds. Returns the files that are missing.
+std::vector<RankFile> find_missing(const std::vector<Named>& files, const std::string& path) {
   std::map<std::string, std::map<uint32_t, std::string_view>> ranks;
   for (const Named& f : files) {
     if (f.world_size != files.front().world_size) {
@@ -53,13 +53,14 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
            "one file of rank " + std::to_string(f.rank));
   }
   ranks["model"];  // without it, the other parts are no checkpoint
+  std::vector<RankFile> missing;
   for (const auto& [part, of_part] : ranks) {
-    uint32_t missing = 0;
-    while (of_part.contains(missing)) ++missing;
-    if (missing < files.front().world_size)
-      fail(ProblemId::file_missing, {.path = path + "/" + part + "_world_size_" + std::to_string(files.front().world_size) + "_rank_" +
-                                             std::to_string(missing) + ".pt"});
+    const std::string stem = part + "_world_size_" + std::to_string(files.front().world_size) + "_rank_";
+    if (of_part.empty()) fail(ProblemId::file_missing, {.path = path + "/" + stem + "0.pt"});
+    for (uint32_t r = 0; r < files.front().world_size; ++r)
+      if (!of_part.contains(r)) missing.push_back({.name = stem + std::to_string(r) + ".pt", .rank = r, .under = {part}});
   }
+  return missing;
 }
 
 // Throws file_missing, torch_rank_part, and what opening a torch.save file throws.
@@ -70,7 +71,8 @@ OpenedCatalog open_torch_ranks(Found& at) {
   for (const DirEntry& e : at.entries())
     if (e.kind != FileKind::kDirectory)
       if (auto f = parse_name(e.name)) found.push_back(std::move(*f));
-  check_complete(found, path);
+  FilesOfKind as(CheckpointKind::kTorchRanks);
+  as.missing = find_missing(found, path);
   if (options.prefer_rank && *options.prefer_rank >= found.front().world_size)
     fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
   std::ranges::sort(found, {}, [&](const Named& f) { return std::tuple(f.part, f.rank != options.prefer_rank.value_or(0), f.rank); });
@@ -81,7 +83,7 @@ OpenedCatalog open_torch_ranks(Found& at) {
     if (f.part == "extra_state") files.back().under.push_back(own);
     else if (f.part != "model") files.back().apart = own;
   }
-  return open_rank_files(at.store(), path, files, CheckpointKind::kTorchRanks, options);
+  return open_rank_files(at.store(), path, files, as, options);
 }
 
 }  // namespace

@@ -44,13 +44,21 @@ def two_ranks_that_agree(c):
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,)))
 
 
-@case("file_missing")
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def the_file_of_a_rank_is_missing(c):
     """
     dcpctl: ranks/model_world_size_2_rank_0.pt: file_missing
     hint: its own
     """
     put(c, {"model_world_size_2_rank_1.pt": {}})
+
+
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def the_file_of_a_rank_is_missing_is_damage(c):
+    """
+    damage: ranks/model_world_size_2_rank_0.pt: file_missing
+    """
+    the_file_of_a_rank_is_missing(c)
 
 
 @case("file_missing")
@@ -298,12 +306,20 @@ def a_coordinate_for_another_mesh(c):
     ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
 
 
-@case("chunk_shape_differs", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("chunk_shape_differs", "consolidate ranks out.pt", "convert ranks out")
 def a_part_of_another_shape(c):
     """
     dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,), local=(1, 4)))
+
+
+@case("chunk_shape_differs", "verify ranks", exit=1, says="findings")
+def a_part_of_another_shape_is_damage(c):
+    """
+    damage: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
+    """
+    a_part_of_another_shape(c)
 
 
 @case("tensor_hole", "consolidate ranks out.pt", "convert ranks out")
@@ -385,13 +401,21 @@ def a_call_in_metadata_pkl(c):
     put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=[None]), more=call("posix.system", "true")), "model_0.pt": {"w": 1}})
 
 
-@case("file_missing", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def an_item_file_is_missing(c):
     """
     dcpctl: ranks/model_1.pt: file_missing
     hint: its own
     """
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}})
+
+
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def an_item_file_is_missing_is_damage(c):
+    """
+    damage: ranks/model_1.pt: file_missing
+    """
+    an_item_file_is_missing(c)
 
 
 @case("duplicates_differ", "verify ranks", says="findings", exit=1)

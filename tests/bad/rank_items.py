@@ -331,7 +331,7 @@ def a_file_at_an_absolute_path(c):
     whole(c, group(), files={0: at("/etc/passwd"), 1: None})
 
 
-@case("link_refused", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("link_refused", "consolidate ranks out.pt", "convert ranks out")
 def a_file_that_is_a_link(c):
     """
     dcpctl: ranks/model_0.pt: link_refused
@@ -339,6 +339,14 @@ def a_file_that_is_a_link(c):
     """
     whole(c, group(), item_files={"model_1.pt": {"w": rebuild(storage(count=4), (2, 2))}})
     (c.folder.parent / "ranks/model_0.pt").symlink_to("/etc/passwd")
+
+
+@case("link_refused", "verify ranks", exit=1, says="findings")
+def a_file_that_is_a_link_is_damage(c):
+    """
+    damage: ranks/model_0.pt: link_refused
+    """
+    a_file_that_is_a_link(c)
 
 
 # ---- what the files hold
@@ -414,13 +422,21 @@ def a_dtensor_of_another_rank(c):
     whole(c, group(), item_files=parts)
 
 
-@case("file_missing", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def the_file_of_a_rank_that_a_group_names(c):
     """
     dcpctl: ranks/model_1.pt: file_missing
     hint: its own
     """
     whole(c, group(), item_files={"model_0.pt": {"w": rebuild(storage(count=4), (2, 2))}})
+
+
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def the_file_of_a_rank_that_a_group_names_is_damage(c):
+    """
+    damage: ranks/model_1.pt: file_missing
+    """
+    the_file_of_a_rank_that_a_group_names(c)
 
 
 @case(None, *READ, exit=0)
@@ -446,13 +462,21 @@ def no_copy_of_what_is_replicated(c):
     whole(c, group(placements=REPLICATED, global_shape=[2, 2]), item_files={f"model_{n}.pt": {"step": 1} for n in range(2)})
 
 
-@case("file_missing", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def no_file_of_what_is_replicated(c):
     """
     dcpctl: ranks/model_0.pt: file_missing
     hint: its own
     """
     whole(c, group(placements=REPLICATED, global_shape=[2, 2]), item_files={"step_0.pt": {"n": 1}})
+
+
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def no_file_of_what_is_replicated_is_damage(c):
+    """
+    damage: ranks/model_0.pt: file_missing
+    """
+    no_file_of_what_is_replicated(c)
 
 
 @case("item_format_unread", *FOUND)
@@ -480,7 +504,7 @@ def beside_a_model(c, **files):
     whole(c, group(), item_files=plain | files)
 
 
-@case("not_checkpoint", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("not_checkpoint", "consolidate ranks out.pt", "convert ranks out")
 def an_item_that_is_no_json(c):
     """
     dcpctl: ranks/config_0.json @ 0x1: not_checkpoint: no JSON
@@ -488,7 +512,15 @@ def an_item_that_is_no_json(c):
     beside_a_model(c, **{"config_0.json": b"{'a': 1}"})
 
 
-@case("over_limit", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("not_checkpoint", "verify ranks", exit=1, says="findings")
+def an_item_that_is_no_json_is_damage(c):
+    """
+    damage: ranks/config_0.json @ 0x1: not_checkpoint: no JSON
+    """
+    an_item_that_is_no_json(c)
+
+
+@case("over_limit", "consolidate ranks out.pt", "convert ranks out")
 def json_of_10_to_the_5_levels(c):
     """
     dcpctl: ranks/config_0.json: over_limit (got JSON nested 65 deep, expected at most 64)
@@ -496,7 +528,15 @@ def json_of_10_to_the_5_levels(c):
     beside_a_model(c, **{"config_0.json": b"[" * 100_000 + b"]" * 100_000})
 
 
-@case("not_checkpoint", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("over_limit", "verify ranks", exit=1, says="findings")
+def json_of_10_to_the_5_levels_is_damage(c):
+    """
+    damage: ranks/config_0.json: over_limit (got JSON nested 65 deep, expected at most 64)
+    """
+    json_of_10_to_the_5_levels(c)
+
+
+@case("not_checkpoint", "consolidate ranks out.pt", "convert ranks out")
 def json_with_a_key_twice(c):
     """
     dcpctl: ranks/config_0.json: not_checkpoint: the key 'a' twice
@@ -504,12 +544,28 @@ def json_with_a_key_twice(c):
     beside_a_model(c, **{"config_0.json": b'{"a": 1, "a": 2}'})
 
 
-@case("not_checkpoint", "verify ranks", "consolidate ranks out.pt", "convert ranks out")
+@case("not_checkpoint", "verify ranks", exit=1, says="findings")
+def json_with_a_key_twice_is_damage(c):
+    """
+    damage: ranks/config_0.json: not_checkpoint: the key 'a' twice
+    """
+    json_with_a_key_twice(c)
+
+
+@case("not_checkpoint", "consolidate ranks out.pt", "convert ranks out")
 def json_with_an_integer_of_65_bits(c):
     """
     dcpctl: ranks/config_0.json: not_checkpoint: an integer of more than 64 bits
     """
     beside_a_model(c, **{"config_0.json": b'{"a": 18446744073709551616}'})
+
+
+@case("not_checkpoint", "verify ranks", exit=1, says="findings")
+def json_with_an_integer_of_65_bits_is_damage(c):
+    """
+    damage: ranks/config_0.json: not_checkpoint: an integer of more than 64 bits
+    """
+    json_with_an_integer_of_65_bits(c)
 
 
 @case(None, *READ, "diff ranks ranks", exit=0)
@@ -536,7 +592,7 @@ def files_of_accelerate(c):
     accelerate(c, **{"scheduler.bin": {"last_epoch": 1}, "random_states_0.pkl": dump({"step": 1})})
 
 
-@case("file_missing")
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def accelerates_first_rank_is_missing(c):
     """
     dcpctl: ranks/pytorch_model_fsdp_0_rank0.bin: file_missing
@@ -545,7 +601,15 @@ def accelerates_first_rank_is_missing(c):
     accelerate(c, model=(1,))
 
 
-@case("file_missing")
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def accelerates_first_rank_is_missing_is_damage(c):
+    """
+    damage: ranks/pytorch_model_fsdp_0_rank0.bin: file_missing
+    """
+    accelerates_first_rank_is_missing(c)
+
+
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def accelerates_middle_rank_is_missing(c):
     """
     dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: file_missing
@@ -554,7 +618,15 @@ def accelerates_middle_rank_is_missing(c):
     accelerate(c, model=(0, 2), optimizer=(0, 1, 2), world=3)
 
 
-@case("file_missing")
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def accelerates_middle_rank_is_missing_is_damage(c):
+    """
+    damage: ranks/pytorch_model_fsdp_0_rank1.bin: file_missing
+    """
+    accelerates_middle_rank_is_missing(c)
+
+
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def accelerates_last_rank_is_missing(c):
     """
     dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: file_missing
@@ -563,13 +635,30 @@ def accelerates_last_rank_is_missing(c):
     accelerate(c, model=(0,), optimizer=(0,))
 
 
-@case("file_missing")
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def accelerates_last_rank_is_missing_is_damage(c):
+    """
+    damage: ranks/optimizer_0_rank1.bin: file_missing
+    damage: ranks/pytorch_model_fsdp_0_rank1.bin: file_missing
+    """
+    accelerates_last_rank_is_missing(c)
+
+
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def accelerates_optimizer_lacks_a_rank(c):
     """
     dcpctl: ranks/optimizer_0_rank1.bin: file_missing
     hint: its own
     """
     accelerate(c, optimizer=(0,))
+
+
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def accelerates_optimizer_lacks_a_rank_is_damage(c):
+    """
+    damage: ranks/optimizer_0_rank1.bin: file_missing
+    """
+    accelerates_optimizer_lacks_a_rank(c)
 
 
 @case("not_checkpoint")
@@ -602,13 +691,21 @@ def items_without_metadata(c):
     put(c, {f"model_{n}.pt": {"w": of_mesh(n)} for n in range(2)} | {"step_0.pt": {"n": 1}, "step_1.pt": {"n": 1}})
 
 
-@case("file_missing")
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
 def items_without_metadata_and_a_rank(c):
     """
     dcpctl: ranks/model_1.pt: file_missing
     hint: its own
     """
     put(c, {"model_0.pt": {"w": of_mesh(0)}})
+
+
+@case("file_missing", "verify ranks", exit=1, says="findings")
+def items_without_metadata_and_a_rank_is_damage(c):
+    """
+    damage: ranks/model_1.pt: file_missing
+    """
+    items_without_metadata_and_a_rank(c)
 
 
 @case("not_checkpoint")
