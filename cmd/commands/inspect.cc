@@ -97,7 +97,10 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   } catch (const Error& e) {
     const bool is_plain = o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty() &&
                           o.words.empty() && !o.csv && o.fields.format == RowFormat::kNone;
-    if (e.problem().remedy != Remedy::kOneOrLatest) throw;
+    const bool is_run =
+        e.problem().remedy == Remedy::kOneOrLatest ||
+        (e.problem().id == ProblemId::not_checkpoint && o.source.step.empty() && !steps_of_run(context.store, o.source.path, "").empty());
+    if (!is_run) throw;
     if (!o.stats.empty()) {
       Problem p = context.worded(e.problem());
       p.hint += "; 'dcpctl verify " + shell_word(o.source.path) + " --fail-on nan' looks for NaN in all of them";

@@ -128,7 +128,9 @@ void add_list(Command& c, Context& context) {
   c.option("--after", o.after, "N|latest", "Only a step with a number above N, or above that of the current newest one")
       .offers(Offer::kSteps)
       .in(group);
-  c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
+  c.option("--wait", o.wait, "SECONDS",
+           "Wait that long for one (or 10min, 12h), with --after latest for the next; exit code 1 if none appears")
+      .in(group);
   add_fields(c, o.fields, kListFields);
   for (const char* other : {"--latest", "--latest-full", "--latest-model", "--csv", "--long", "--reverse", "--json"})
     c.find("--format")->excludes(other);

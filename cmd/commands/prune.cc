@@ -78,14 +78,17 @@ int run(const Options& o, Context& context) {
   int exit = 0;
   const int failed = run_reported(context, {.source = o.run.run}, [&] {
     PruneResult found;
-    bool confirmed = false;
+    bool confirmed = false, is_shown = false;
     prune({.survey = o.run.request(),
            .rules = rules_of(o),
            .check = o.no_verify ? CheckKept::kNothing : o.check,
            .now_ns = wall_clock_ns(),
            .dry_run = o.dry_run,
            .sync = !o.no_sync},
-          context, found, [&] { return confirmed = may_go(o, found, context); });
+          context, found, [&] {
+            if (std::exchange(is_shown, true)) context.info("in place of that plan, since a step of it is damaged:");
+            return confirmed = may_go(o, found, context);
+          });
     exit = static_cast<int>(!confirmed ? Exit::kAnswerNo : found.failed.empty() ? Exit::kOk : exit_of(found.failed.begin()->second.id));
     std::string document;
     prune_json(found, o.dry_run, exit, [&](std::string_view text) { document += text; });

@@ -274,9 +274,12 @@ std::string verdict(const DiffResult& r, const DiffPaths& paths) {
   if (r.values.changed > 0)
     text += "; " + grouped(r.values.changed) + " of " + counted(r.elements, "element") + " have changed (" +
             percent(r.values.changed, r.elements) + ")" + (r.equal() || r.model_equal() ? ", within the tolerance" : "");
+  // Of the model, where that differs: a step's number says nothing.
+  const bool has_weights =
+      std::ranges::any_of(r.differences, [](const KeyDifference& d) { return d.kind == Kind::kValues && !d.is_state; });
   Values values;
   for (const KeyDifference& d : r.differences)
-    if (d.kind == Kind::kValues) values.add(d);
+    if (d.kind == Kind::kValues && !(has_weights && d.is_state)) values.add(d);
   return text + worst_text("largest error", values.absolute, true, false);
 }
 

@@ -147,7 +147,7 @@ std::vector<TensorKeys> compare_keys(const DiffRequest& request, const Both& in,
       result.state_of_both += a->is_state;
       result.common.emplace_back(a->key);
       if (const auto kind = difference_of(request, in, *a, *b, tensors))
-        result.differences.push_back({.kind = *kind, .key = a->key, .a = held(in.a, *a), .b = held(in.b, *b)});
+        result.differences.push_back({.kind = *kind, .key = a->key, .a = held(in.a, *a), .b = held(in.b, *b), .is_state = a->is_state});
       ++a, ++b;
     }
   }
@@ -208,6 +208,7 @@ void add_values(const TensorBatch& batch, const CompareReport& report, const Bot
                                   .key = k.a->key,
                                   .a = held(in.a, *k.a),
                                   .b = held(in.b, *k.b),
+                                  .is_state = k.a->is_state,
                                   .dtype = k.as,
                                   .elements = elements,
                                   .values = values});

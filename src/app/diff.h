@@ -37,7 +37,7 @@ struct KeyDifference {
   Kind kind = Kind::kValues;
   std::string key;
   std::optional<HeldValue> a, b;
-  bool is_state = false;  // of one side only: what a trainer keeps beside the model
+  bool is_state = false;  // what a trainer keeps beside the model
   // Of kValues:
   DType dtype{};  // that both were converted to
   uint64_t elements = 0;

@@ -160,7 +160,13 @@ OpenedCatalog open_torch_shards(Found& found) {
       const OpenFile opened(store, *handle);
       files.push_back({.name = file, .under = {}});
     }
-  if (files.empty() && !named.empty()) fail(ProblemId::file_missing, {.path = path + "/" + *named.begin()});
+  if (files.empty() && !named.empty()) {
+    Problem p = make_problem(ProblemId::file_missing, {.path = path + "/" + *named.begin()});
+    std::vector<Problem> ignored;
+    find_ignored(found, path, name, named, ignored);
+    if (!ignored.empty()) p.hint = "the index names none of the files that are here: it is that of another save";
+    throw Error(std::move(p));
+  }
   std::vector<Problem> findings;
   IndexVerdict verdict;
   const auto left_out = [&](const std::vector<RankFile>& readable, const std::vector<std::vector<std::string>>& keys) {

@@ -101,6 +101,7 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   const uint32_t dim = *options_.shards_on_dim;
   std::map<std::string_view, Is> is;
   for (const auto& [key, ranks] : tensors) is.emplace(key, judge(key, ranks, count));
+  const std::map<std::string_view, Is> by_bytes = is;
   settle_by_shape(tensors, is);
   std::vector<std::string> parts, unclear, whole, equal, others;
   JoinedTensors all;
@@ -118,7 +119,7 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
     }
     if (is.at(key) == Is::kPart && ranks.size() == count) {
       parts.emplace_back(key);
-      if (!options_.replicated.empty() && !any_differ(ranks, UINT64_MAX)) equal.emplace_back(key);
+      if (by_bytes.at(key) == Is::kEither || (!options_.replicated.empty() && !any_differ(ranks, UINT64_MAX))) equal.emplace_back(key);
       all.emplace(key, joined(ranks, dim, place));
       continue;
     }
@@ -133,7 +134,8 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   }
   if (!equal.empty()) {
     Problem p = make_finding(ProblemId::shards_equal, Severity::kWarning, {.path = path_}, listed(equal));
-    p.what = "these tensors are the same on all ranks, and joined, since they are not named as replicated";
+    p.what = "these tensors are the same on all ranks, and joined, since " +
+             std::string(options_.replicated.empty() ? "others of their shape are shards" : "they are not named as replicated");
     findings.push_back(std::move(p));
   }
   if (!repeat_rank(tensors, parts, findings)) {

@@ -186,6 +186,14 @@ class Opening {
     for (const auto& [item, of_rank] : items)
       if (of_rank.begin()->second.form == FileForm::kSafetensors) in_safetensors.push_back(item);
     if (!in_safetensors.empty()) form += ", " + list_of(in_safetensors, 3) + " in safetensors";
+    for (const auto& [item, count] : unlisted_ranks_)
+      if (has_metadata(found_) && count > 1 && count < world_size_) {
+        uint32_t rank = 0;
+        while (items.at(item).contains(rank)) ++rank;
+        opened.findings.push_back(make_finding(ProblemId::rank_lacks_key, Severity::kWarning, {.path = path_}));
+        opened.findings.back().what =
+            "rank " + std::to_string(rank) + " has no file of the item " + item + ", which " + counted(count, "rank") + " have";
+      }
     if (!has_metadata(found_)) form += ", without metadata.pkl";
     else if (!unlisted_ranks_.empty()) form += ", " + counted(unlisted_ranks_.size(), "item") + " without metadata";
     opened.catalog.provenance.written_by = std::move(form);

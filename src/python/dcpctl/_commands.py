@@ -54,7 +54,7 @@ def list(
     latest_full: The newest complete one that has model and training state
     latest_model: The newest complete one that has the model alone
     after: Only a step with a number above N, or above that of the current newest one
-    wait: Wait that long for one (or 10min, 12h); exit code 1 if none appears
+    wait: Wait that long for one (or 10min, 12h), with --after latest for the next; exit code 1 if none appears
     fields: Of each row these alone, in this order (default: all): step, path, name, state, content, bytes, files, modified, age_seconds, wrong
     """
     options = {
@@ -157,7 +157,7 @@ def inspect(
     stats: Read the tensors, or those whose keys match GLOB, and print statistics of their values
     threads: Worker threads (default: cores, at least 4, at most 16)
     fields: Of each row these alone, in this order (default: all): key, kind, dtype, shape, elements, bytes, sharding, chunks, files, part_of,
-        value
+        value, path
     html: Also write a page with pictures to FILE: the layout of each file, how each tensor is sharded; with --map, which tensors become which
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
