@@ -123,7 +123,7 @@ void ItemResolver::end() {
 
 void ItemResolver::in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end) {
   collect([&] {
-    SliceSource source(files_.store(), files_.open(file), *catalog_.files[file].bytes, options_.small_item);
+    SliceSource source(files_, file, options_.small_item);
     Place place{.path = catalog_.file_path(file)};  // made once: there may be 10^5 items
     for (const Wanted& w : wanted) {
       const Item& item = item_of(catalog_, w);
