@@ -12,6 +12,7 @@
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "items/idle_parameters.h"
+#include "items/item_source.h"
 #include "items/unsafe.h"
 #include "items/values.h"
 #include "maps/apply_map.h"
@@ -43,6 +44,18 @@ static std::vector<KeyRef> shown_keys(const Selection& selection) {
   return keys;
 }
 
+// Reads at once what is looked at below, byte items and `valued`: where each read takes long, it is as short as one of them.
+static void keep_small(DataFiles& files, std::span<const KeyRef> valued, const StopFlag& stop) {
+  const Catalog& catalog = files.catalog();
+  std::vector<Item> parts = parts_with_values(catalog, valued);
+  if (catalog.traits().has_metadata)
+    for (const Blob& b : catalog.blobs)
+      if (const Item& item = catalog.items[catalog.item_of(static_cast<BlobId>(&b - catalog.blobs.data()))];
+          item.length <= SliceSource::kSmallItem)
+        parts.push_back(item);
+  files.keep(std::move(parts), stop);
+}
+
 void inspect(const InspectRequest& request, World& world, InspectResult& result) {
   const uint64_t cap = take_memory_cap(request.max_memory, world);
   const Opened opened = open({.source = request.source, .ranks = {}, .max_memory = request.max_memory}, cap, world);
@@ -68,6 +81,13 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   if (!catalog.single_file) add(inspect_folder(world.store, catalog));
   add(find_unsafe_pickles(catalog));
   DataFiles& files = *opened.files;
+  SelectOptions select = request.select;
+  if (const auto dtype = select.dtypes.dtype)
+    select.dtypes.keeps_float32 = kept_by_family(request.map.config, {catalog.folder}, *dtype, world.store);
+  result.selection = select_keys(catalog, select);
+  constexpr size_t kValues = 256;
+  const std::vector<KeyRef> valued = with_small_values(catalog, shown_keys(result.selection), request.all_values ? SIZE_MAX : kValues);
+  keep_small(files, valued, world.stop);
   const Looking looking{
       .workers = reading_workers(0, world, catalog.path), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
@@ -76,17 +96,11 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   part_errors(result.findings);
   drop_left_out(result.findings, catalog, request.select);
   result.unsafe = fold_unsafe(result.findings);
-  SelectOptions select = request.select;
-  if (const auto dtype = select.dtypes.dtype)
-    select.dtypes.keeps_float32 = kept_by_family(request.map.config, {catalog.folder}, *dtype, world.store);
-  result.selection = select_keys(catalog, select);
   if (catalog.traits().has_metadata) {  // a trainer's, and no model that others publish in such names
     const std::vector<maps::Parameter> model = maps::model_parameters(result.selection);
     result.names_of = maps::releases_of(maps::keys_of(model), request.source.limits());
   }
-  constexpr size_t kValues = 256;
-  result.values =
-      small_values(files, catalog, request.source.limits(), shown_keys(result.selection), request.all_values ? SIZE_MAX : kValues);
+  result.values = small_values(files, catalog, request.source.limits(), valued);
 }
 
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {

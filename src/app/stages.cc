@@ -224,15 +224,21 @@ uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, c
 Resolved resolve(const Opened& opened, const ResolveRequest& wanted, World& world) {
   const SourceRequest& source = opened.request.source;
   const std::vector<bool> files = wanted.part ? files_of(opened.catalog(), wanted.part->tensor, wanted.part->axes) : std::vector<bool>();
-  const ResolveOptions options{.workers = reading_workers(opened.request.threads, world, source.path),
+  const uint64_t request_bytes = world.store.read_capabilities(source.path).request_bytes;
+  const unsigned workers = reading_workers(opened.request.threads, world, source.path);
+  // A worker has two reads at once, and what is made of them.
+  const uint64_t whole = std::min(request_bytes, memory_left(opened.memory_cap) / (4 * workers));
+  const uint64_t small = wanted.summed != nullptr ? std::max(whole, SliceSource::kSmallItem) : SliceSource::kSmallItem;
+  const ResolveOptions options{.workers = workers,
                                .faults = wanted.faults,
                                .blobs = wanted.use,
                                .limits = source.limits(),
                                .memory_bytes = memory_left(opened.memory_cap),
                                .memory_cap = opened.memory_cap,
-                               .small_item = wanted.data_follows ? 4 * kKiB : SliceSource::kSmallItem,
+                               .small_item = wanted.data_follows ? 4 * kKiB : small,
                                .only_files = wanted.part ? &files : wanted.only_files,
-                               .predicts = wanted.predicts && world.store.read_capabilities(source.path).request_bytes > 0};
+                               .summed = wanted.summed,
+                               .predicts = wanted.predicts && request_bytes > 0};
   const auto& [tensors, blobs] = wanted.parts;
   if (world.ranks) return world.ranks->group.resolve(*opened.files, tensors, blobs, options, world.stop);
   return resolve(*opened.files, tensors, blobs, options, world.stop);

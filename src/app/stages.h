@@ -102,6 +102,7 @@ struct ResolveRequest {
   const TensorSlice* part = nullptr;              // files that hold none of it are not opened
   const std::vector<bool>* only_files = nullptr;  // nor are others than these
   bool predicts = false;                          // heads of alike items, where reading takes long
+  std::atomic<uint64_t>* summed = nullptr;        // records of items up to a read's size are summed at once: ResolveOptions
   bool data_follows = false;                      // the data is read soon: small items are not read for their headers as a whole
 };
 Resolved resolve(const Opened& opened, const ResolveRequest& wanted, World& world);

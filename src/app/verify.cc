@@ -12,6 +12,7 @@
 #include "app/digests.h"
 #include "app/model_config.h"
 #include "app/output.h"
+#include "app/resources.h"
 #include "base/stores.h"
 #include "base/text.h"
 #include "catalog/structure.h"
@@ -162,6 +163,16 @@ void note_findings(const VerifyRequest& request, const Catalog& catalog, VerifyR
   sort_findings(result.findings);
 }
 
+// What is expected; what will be written has a place.
+std::optional<Manifest> prepare_manifests(const VerifyRequest& request, World& world) {
+  std::optional<Manifest> expected;
+  if (!request.against.empty()) expected = read_manifest_file(request.against, world.store);
+  if (request.manifest.empty() || request.manifest == "-") return expected;
+  check_on_disk(world.store, request.manifest);
+  check_output_free(world.io, request.manifest, false, request.replace);
+  return expected;
+}
+
 void note_comparison(ManifestComparison compared, VerifyResult& result) {
   add(result.findings, std::move(compared.findings));
   result.compared_keys = compared.keys;
@@ -186,13 +197,7 @@ uint64_t VerifyResult::count(Severity severity) const {
 void verify(const VerifyRequest& request, World& world, VerifyResult& result, const VerifySteps& steps) {
   const uint64_t begin = world.io.now_ns();
   const uint64_t memory_cap = begin_reading(request.read, world);
-  std::optional<Manifest> expected;
-  if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.store);
-  if (world.leads() && !request.manifest.empty() && request.manifest != "-") {
-    check_on_disk(world.store, request.manifest);
-    check_output_free(world.io, request.manifest, false, request.replace);
-  }
-
+  std::optional<Manifest> expected = world.leads() ? prepare_manifests(request, world) : std::nullopt;
   const Opened opened = open(request.read, memory_cap, world);
   const Catalog& catalog = opened.catalog();
   if (!request.manifest.empty() && request.manifest != "-") refuse_source(request.manifest, catalog);
@@ -203,7 +208,14 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   Selected selected;
   if (selects) selected = select(opened, request.select, {.request = map}, world);
   steps.selected(selected.selection);
-  Resolved resolved = resolve(opened, wanted_of(catalog, selected.map), world);
+  Progress progress;
+  ResolveRequest wanted = wanted_of(catalog, selected.map);
+  std::unique_ptr<Display> display;
+  if (!selects && request.data && request.sample_percent >= 100) {  // every record is read once, and nothing else is asked of it
+    wanted.summed = &progress.bytes_read;
+    display = world.events.show(progress, progress.bytes_read, file_bytes(catalog));
+  }
+  Resolved resolved = resolve(opened, wanted, world);
   add(result.findings, std::exchange(resolved.findings, {}));
   add(result.findings, compare_copies(opened, resolved, Faults::kCollect, world));
   if (selected.map) result.tensors_of_map = selected.map->sources().size();
@@ -212,7 +224,9 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
 
   const Source source = ready.source();
   const Selection* const digested = selects ? &selected.selection : nullptr;
-  VerifyPlan plan = plan_verify(source, {.data = request.data, .sample_percent = request.sample_percent, .digests = digested, .units = {}});
+  const UnitOptions units = units_of(world, request.read.source.path, request.read.max_memory);
+  VerifyPlan plan =
+      plan_verify(source, {.data = request.data, .sample_percent = request.sample_percent, .digests = digested, .units = units});
   add(result.findings, std::move(plan.findings));
   const unsigned workers = fit(opened, plan.plan, kMiB, world, result.planned_memory);
   // The sum of a whole file cannot be joined, and files are dealt by units.
@@ -220,16 +234,12 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   if (request.digests() && request.file_digests && world.ranks)
     world.events.info("with several ranks, digests cover tensors and objects, not whole files");
   DigestSink sink(plan.plan);
-  Progress progress;
-  ExecuteReport executed;
+  if (!display) display = world.events.show(progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
+  compare_ties(ready, selected, workers, world);
+  ExecuteReport executed = run_digest_units({plan.plan, source, workers}, sink, progress, world);
   std::vector<FileSum> sums;
-  {
-    const auto display = world.events.show(progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
-    compare_ties(ready, selected, workers, world);
-    executed = run_digest_units({plan.plan, source, workers}, sink, progress, world);
-    if (sum)
-      collect(result.findings, [&] { sums = sum_files(source.files, request.read.source.links(), workers, {progress, world.stop}); });
-  }
+  if (sum) collect(result.findings, [&] { sums = sum_files(source.files, request.read.source.links(), workers, {progress, world.stop}); });
+  display.reset();
   if (!world.leads()) return;
   add(result.findings, find_idle_parameters(source.files, catalog, opened.limits()));
   note_work(source, plan, std::move(executed), result);

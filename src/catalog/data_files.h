@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/store.h"
+#include "base/workers.h"
 #include "catalog/catalog.h"
 
 namespace dcp {
@@ -32,7 +34,7 @@ inline bool is_lfs_pointer(Bytes file) {
 
 class PredictedHeads;  // items/predicted_heads.h
 
-// Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
+// Thread-safe, but for keep(). A file stays open while somebody holds the pointer, even after its eviction.
 class DataFiles {
  public:
   static constexpr size_t kMax = 256;
@@ -41,14 +43,25 @@ class DataFiles {
   // Throws file_missing, or what open_beneath throws.
   std::shared_ptr<const OpenFile> open(uint32_t file);
   Store& store() const { return store_; }
+  // Small parts that several looks are about to read, one after the other: reads them now, neighbours in one piece, as many pieces at once
+  // as the store wants. What cannot be read, or is too much, is left to who asks for it.
+  void keep(std::vector<Item> parts, const StopFlag& stop);
+  // Of a file, what is kept from `offset` on.
+  Bytes kept(uint32_t file, uint64_t offset) const;
   const Catalog& catalog() const { return catalog_; }
 
   std::shared_ptr<PredictedHeads> predicted;  // what is still to be proven of items; nullptr: nothing
 
  private:
+  struct Kept {
+    uint32_t file = 0;
+    uint64_t begin = 0;
+    std::vector<std::byte> bytes;
+  };
   Store& store_;
   const Catalog& catalog_;
   FollowLinks links_;
+  std::vector<Kept> kept_;  // in the order of files, apart from one another
   RecentFiles files_;
 };
 

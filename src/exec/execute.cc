@@ -92,6 +92,7 @@ uint64_t execute_bytes(const Plan& plan) {
 
 ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, const Watch& watch) {
   Progress& progress = watch.progress;
+  const uint64_t read_before = progress.bytes_read;
   RunSums sums(plan, source.catalog);
   RunLosses losses(plan);
   const MaxExtents extents(plan, source.catalog);
@@ -137,7 +138,7 @@ ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const 
     }
   }
   report.losses = losses.list(source.catalog, options.fp8_overflow);
-  report.bytes_read = progress.bytes_read;
+  report.bytes_read = progress.bytes_read - read_before;
   report.bytes_written = progress.bytes_written;
   return report;
 }

@@ -89,7 +89,7 @@ void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps
       const Item item = catalog.item_of(first);
       if (item.transforms != 0) return steps.check_decoded(g);
       const uint64_t begin = first.offset + k * kPassBytes, end = std::min(begin + kPassBytes, last.offset + last.bytes);
-      for (uint64_t at = begin; at < end; at += kCheckBytes) steps.check(g, item.file, at, std::min(kCheckBytes, end - at));
+      for (uint64_t at = begin; at < end; at += plan.check_bytes) steps.check(g, item.file, at, std::min(plan.check_bytes, end - at));
       return;
     }
   }

@@ -1,5 +1,7 @@
 #include "inputs/dcp.h"
 
+#include <algorithm>
+
 #include "base/limits.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
@@ -28,6 +30,8 @@ Paths paths_of(const Found& found) {
   return {found.path() + "/" + std::string(kMetadata), found.path(), found.path()};
 }
 
+uint64_t memory_for(uint64_t metadata_bytes) { return metadata_bytes / 10 * kMemoryTenths; }
+
 // A file that the user named may be a link; one found in the folder is part of the checkpoint, and may not.
 OpenFile open_file(Found& found, const Paths& paths) {
   Store& store = found.store();
@@ -51,15 +55,14 @@ void check_begins_as_pickle(Bytes head, const Place& place) {
 }
 
 std::vector<std::byte> read_pickle(Store& store, const OpenFile& opened, const std::string& file, const Limits& limits) {
-  constexpr uint64_t kHeadBytes = 4096;
+  constexpr uint64_t kHeadBytes = 4096, kAtOnce = 16 * kMiB;
   const uint64_t size = store.facts(opened.get()).bytes;
-  if (size > kHeadBytes) {
-    std::vector<std::byte> head(kHeadBytes);
-    read_exact(store, opened.get(), 0, head);
-    check_begins_as_pickle(head, {.path = file});
-  }
+  const bool is_read_at_once = size <= std::min(kAtOnce, limits.metadata_bytes) && memory_for(size) <= limits.memory_bytes;
+  std::vector<std::byte> bytes(is_read_at_once ? size : std::min(size, kHeadBytes));
+  read_exact(store, opened.get(), 0, bytes);
+  if (size > kHeadBytes) check_begins_as_pickle(Bytes(bytes).first(kHeadBytes), {.path = file});
   check_fits(size, file, limits);
-  std::vector<std::byte> bytes = read_file(store, opened.get(), limits.metadata_bytes);
+  if (bytes.size() < size) bytes = read_file(store, opened.get(), limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
   if (auto binary = binary_form(bytes, {.path = file}, limits)) bytes = std::move(*binary);
   return bytes;
@@ -93,7 +96,7 @@ HeldMetadata read_metadata(Store& store, const OpenFile& opened, const std::stri
 }
 
 void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& limits) {
-  const uint64_t needed = metadata_bytes / 10 * kMemoryTenths;
+  const uint64_t needed = memory_for(metadata_bytes);
   if (needed <= limits.memory_bytes) return;
   Problem p = make_problem(ProblemId::memory_cap, {.path = file},
                            std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata");

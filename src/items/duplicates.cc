@@ -49,7 +49,7 @@ class ContentReader {
       record({.key = {}, .payload = 0, .bytes = item_.length});
       return std::move(content_);
     }
-    SliceSource source(files_.store(), files_.open(item_.file), *catalog_.files[item_.file].bytes);
+    SliceSource source(files_, item_.file);
     source.go_to(item_.offset, item_.length, item_.offset + item_.length);
     if (!tensor || !plain(source, place)) blob(source, place);
     return std::move(content_);

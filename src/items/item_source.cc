@@ -16,7 +16,22 @@ constexpr uint64_t kReadAhead = 256 * 1024;
 
 }  // namespace
 
-void SliceSource::fill(Window& window, uint64_t begin, uint64_t end) {
+void SliceSource::parts_of(const Item& item, std::vector<Item>& parts) {
+  Item part = item;
+  if (item.length > kSmallItem) {
+    part.length = kEnds;
+    parts.push_back(part);
+    part.offset = item.offset + item.length - kEnds;
+  }
+  parts.push_back(part);
+}
+
+void SliceSource::fill(Window& window, uint64_t begin, uint64_t needed, uint64_t end) {
+  if (const Bytes kept = files_ == nullptr ? Bytes() : files_->kept(number_, begin); kept.size() >= needed - begin && needed > begin) {
+    const Bytes part = kept.first(std::min<uint64_t>(kept.size(), end - begin));
+    window = {.begin = begin, .bytes = {part.begin(), part.end()}};
+    return;
+  }
   end = std::min(end, file_bytes_);
   std::vector<std::byte> bytes = std::move(window.bytes);
   window.bytes.clear();  // if the read fails, no later item may take these bytes for read
@@ -32,18 +47,19 @@ void SliceSource::go_to(uint64_t offset, uint64_t length, uint64_t run_end) {
   if (windows_[1].holds(offset, std::min(length, kEnds))) std::swap(windows_[0], windows_[1]);
   const uint64_t end = offset + length;
   if (length <= small_) {
-    if (!windows_[0].holds(offset, length)) fill(windows_[0], offset, std::max(end, std::min(run_end, offset + kReadAhead)));
+    if (!windows_[0].holds(offset, length))
+      fill(windows_[0], offset, end, std::max(end, std::min(run_end, offset + std::max(small_, kReadAhead))));
     return;
   }
-  if (!windows_[0].holds(offset, kEnds)) fill(windows_[0], offset, offset + kEnds);
-  if (!windows_[1].holds(end - kEnds, kEnds)) fill(windows_[1], end - kEnds, std::max(end, std::min(run_end, end + kEnds)));
+  if (!windows_[0].holds(offset, kEnds)) fill(windows_[0], offset, offset + kEnds, offset + kEnds);
+  if (!windows_[1].holds(end - kEnds, kEnds)) fill(windows_[1], end - kEnds, end, std::max(end, std::min(run_end, end + kEnds)));
 }
 
 Bytes SliceSource::at(uint64_t offset, uint64_t length) {
   const uint64_t begin = offset_ + offset;
   for (const Window& w : windows_)
     if (w.holds(begin, length)) return Bytes(w.bytes).subspan(begin - w.begin, length);
-  fill(windows_[2], begin, begin + length);
+  fill(windows_[2], begin, begin + length, begin + length);
   return windows_[2].bytes;
 }
 
@@ -66,9 +82,10 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
 }
 
 struct ItemDecoder::State {
-  State(DataFiles& files, const Item& item)
-      : store(files.store()), file(files.open(item.file)), at(item.offset), end(item.offset + item.length) {}
-  Store& store;
+  State(DataFiles& of, const Item& item)
+      : files(of), number(item.file), file(of.open(item.file)), at(item.offset), end(item.offset + item.length) {}
+  const DataFiles& files;
+  uint32_t number;
   std::shared_ptr<const OpenFile> file;
   uint64_t at, end;  // the rest of the item in the file
   std::vector<std::byte> packed;
@@ -82,7 +99,8 @@ struct ItemDecoder::State {
     return part;
   }
   void take(MutableBytes part) {
-    if (!part.empty()) read_exact(store, file->get(), at, part);
+    if (const Bytes kept = files.kept(number, at); kept.size() >= part.size()) std::ranges::copy(kept.first(part.size()), part.begin());
+    else read_exact(files.store(), file->get(), at, part);
     at += part.size();
   }
 };

@@ -17,8 +17,17 @@ class SliceSource : public ItemSource {
  public:
   static constexpr uint64_t kSmallItem = 64 * 1024;
   // `small`: an item up to this size is read as a whole.
-  SliceSource(Store& store, std::shared_ptr<const OpenFile> file, uint64_t file_bytes, uint64_t small = kSmallItem)
-      : store_(store), file_(std::move(file)), file_bytes_(file_bytes), small_(small) {}
+  SliceSource(DataFiles& files, uint32_t file, uint64_t small = kSmallItem)
+      : store_(files.store()),
+        file_(files.open(file)),
+        file_bytes_(*files.catalog().files[file].bytes),
+        small_(small),
+        files_(&files),
+        number_(file) {}
+  SliceSource(Store& store, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
+      : store_(store), file_(std::move(file)), file_bytes_(file_bytes) {}
+  // Adds what is read of an item by itself.
+  static void parts_of(const Item& item, std::vector<Item>& parts);
   // `run_end`: end of the last item that follows closely and will be asked for too.
   void go_to(uint64_t offset, uint64_t length, uint64_t run_end);
   uint64_t size() const override { return length_; }
@@ -31,12 +40,15 @@ class SliceSource : public ItemSource {
     std::vector<std::byte> bytes;
     bool holds(uint64_t offset, uint64_t length) const { return offset >= begin && offset + length <= begin + bytes.size(); }
   };
-  void fill(Window& window, uint64_t begin, uint64_t end);
+  // Up to `end`, at least up to `needed`.
+  void fill(Window& window, uint64_t begin, uint64_t needed, uint64_t end);
 
   Store& store_;
   std::shared_ptr<const OpenFile> file_;
   uint64_t file_bytes_;
-  uint64_t small_;
+  uint64_t small_ = kSmallItem;
+  const DataFiles* files_ = nullptr;  // if it is one of a checkpoint's
+  uint32_t number_ = kNone;
   uint64_t offset_ = 0;
   uint64_t length_ = 0;
   std::array<Window, 3> windows_;  // head of this item, its tail (and the next head), anything else

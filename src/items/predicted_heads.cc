@@ -31,7 +31,7 @@ std::optional<uint32_t> PredictedHeads::prove(DataFiles& files, uint32_t file, u
 uint32_t PredictedHeads::read(DataFiles& files, const One& item) const {
   const Kind& kind = kinds_[item.kind];
   const Place place{.path = files.catalog().file_path(item.file), .offset = item.offset, .length = kind.length};
-  SliceSource source(files.store(), files.open(item.file), *files.catalog().files[item.file].bytes, kWhole);
+  SliceSource source(files, item.file, kWhole);
   source.go_to(item.offset, kind.length, item.offset + kind.length);
   try {
     const TensorItem t = read_tensor_item(source, place, limits_);

@@ -55,6 +55,7 @@ class ItemResolver {
   }
   // Items of one file in offset order; none reaches beyond run_end.
   void in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end);
+  uint64_t end_of_read(std::span<const Wanted> wanted, uint64_t run_end) const;
   // Call once all items are done: adds up their counts.
   void end();
 
@@ -86,6 +87,11 @@ class ItemResolver {
     bool plain = false;  // its pickle has been read; else the pickle is listed, so that the digest of an object can include it
   };
   void record(const OpenItem& item, const ZipRecord& r);
+  // Whether records of an item are summed at once, because it is read as a whole.
+  bool is_summed(const Item& item) const {
+    return options_.summed != nullptr && item.transforms == 0 && item.length <= options_.small_item && !catalog_.files[item.file].raw;
+  }
+  bool is_done(const OpenItem& item, const ZipRecord& r, uint64_t payload);
   void check_packed_once(const Wanted& w, bool deflated, const Place& place) const;
   [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t max, const Place& place);
   void hold(uint64_t bytes, const Place& place);
@@ -104,7 +110,7 @@ class ItemResolver {
   Limits looking_;                                  // for pickles that are only examined
   std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
   std::mutex mutex_;                                // strides, blobs, findings, records
-  std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
+  std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0}, data_records_{0}, data_bytes_{0};
   std::atomic<uint64_t> held_{0};         // bytes of byte items
   std::atomic<uint64_t> torch_bytes_{0};  // of these, from a torch.save file
 };
@@ -119,23 +125,41 @@ void ItemResolver::end() {
   out_.bytes_read = bytes_read_;
   out_.records_checked = checked_;
   out_.records_without_crc = without_crc_;
+  out_.data_records = data_records_;
+  out_.data_bytes = data_bytes_;
 }
 
 void ItemResolver::in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end) {
   collect([&] {
-    SliceSource source(files_.store(), files_.open(file), *catalog_.files[file].bytes, options_.small_item);
+    SliceSource source(files_, file, options_.small_item);
     Place place{.path = catalog_.file_path(file)};  // made once: there may be 10^5 items
-    for (const Wanted& w : wanted) {
+    for (; !wanted.empty(); wanted = wanted.subspan(1)) {
+      const Wanted& w = wanted.front();
       const Item& item = item_of(catalog_, w);
+      const uint64_t until = end_of_read(wanted, run_end);
       place.tensor = key(w);
       place.object = w.item >= catalog_.chunk_total;
       place.offset = item.offset;
       place.length = item.length;
-      if (options_.faults == Faults::kThrow) one(source, w, place, run_end);
-      else collect([&] { examine(source, w, place, run_end); });
+      if (options_.faults == Faults::kThrow) one(source, w, place, until);
+      else collect([&] { examine(source, w, place, until); });
+      if (is_summed(item)) *options_.summed += item.length;
     }
     bytes_read_ += source.bytes_read();
   });
+}
+
+// How far a read for the first of `wanted` may go. Where large items are read for their data, a read has whole ones.
+uint64_t ItemResolver::end_of_read(std::span<const Wanted> wanted, uint64_t run_end) const {
+  const Item& first = item_of(catalog_, wanted.front());
+  if (options_.small_item <= SliceSource::kSmallItem || first.length > options_.small_item) return run_end;
+  uint64_t end = 0;
+  for (const Wanted& w : wanted) {
+    const Item& item = item_of(catalog_, w);
+    if (item.offset + item.length > first.offset + options_.small_item) break;
+    end = std::max(end, item.offset + item.length);
+  }
+  return end;
 }
 
 // If faults are collected, an error becomes a finding.
@@ -372,6 +396,7 @@ void ItemResolver::record(const OpenItem& item, const ZipRecord& r) {
   const bool is_listed = is_data || (r.name == "data.pkl" && !item.plain) || r.size > kSmallRecord;
   check_packed_once(item.wanted, r.deflated(), item.place);
   if (is_listed) {
+    if (is_done(item, r, payload)) return;
     const std::lock_guard lock(mutex_);
     out_.records.push_back({.offset = item.base + payload,
                             .bytes = r.size,
@@ -385,6 +410,18 @@ void ItemResolver::record(const OpenItem& item, const ZipRecord& r) {
   }
   const bool checked = check_record_crc(item.source, r, payload, item.place);
   if (r.size > 0) (checked ? checked_ : without_crc_) += 1;
+}
+
+// Whether the record is here, and its sum is not wrong. One that is wrong is left to a plan, which says so.
+bool ItemResolver::is_done(const OpenItem& item, const ZipRecord& r, uint64_t payload) {
+  if (r.deflated() || !is_summed(item_of(catalog_, item.wanted))) return false;
+  const bool is_right = crc32(item.source.at(payload, r.size)) == r.crc;
+  if (!is_right && has_crc(r)) return false;
+  if (r.size > 0) (is_right ? checked_ : without_crc_) += 1;
+  if (!r.name.starts_with("data/")) return true;
+  data_records_ += 1;
+  data_bytes_ += r.size;
+  return true;
 }
 
 // A deflated record inside a transformed item cannot be read: decoding needs positions in the file.
@@ -608,6 +645,27 @@ std::vector<Wanted> predict(DataFiles& files, std::span<const Wanted> alike, con
   return others;
 }
 
+// Where the shares of workers end. Where large items are read for their data, one has about what one read takes.
+std::vector<size_t> shares_of(const Catalog& catalog, std::span<const Wanted> wanted, const ResolveOptions& options) {
+  const size_t most = options.workers < kManyWorkers ? kBatch : std::clamp(wanted.size() / (4 * options.workers), kMinBatch, kBatch);
+  const bool is_data = options.small_item > SliceSource::kSmallItem;
+  std::vector<size_t> ends;
+  size_t first = 0;
+  uint64_t bytes = 0;
+  for (size_t n = 0; n < wanted.size(); ++n) {
+    const Item& item = item_of(catalog, wanted[n]);
+    const bool is_full = bytes + item.length > options.small_item || item.file != item_of(catalog, wanted[first]).file;
+    if (n > first && (n - first == most || (is_data && is_full))) {
+      ends.push_back(n);
+      first = n;
+      bytes = 0;
+    }
+    bytes = std::min(bytes + item.length, options.small_item);
+  }
+  if (!wanted.empty()) ends.push_back(wanted.size());
+  return ends;
+}
+
 void batch(ItemResolver& items, const Catalog& catalog, std::span<const Wanted> wanted) {
   for (size_t i = 0; i < wanted.size();) {
     const uint32_t file = item_of(catalog, wanted[i]).file;
@@ -682,10 +740,10 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   if (options.predicts) alike = take_alike(catalog, wanted);
   ItemResolver items(files, catalog, options, out);
   const auto read = [&](std::span<const Wanted> some) {
-    const size_t share = options.workers < kManyWorkers ? kBatch : std::clamp(some.size() / (4 * options.workers), kMinBatch, kBatch);
-    parallel_for(options.workers, (some.size() + share - 1) / share, stop, [&](unsigned, uint64_t n) {
-      const size_t first = n * share;
-      batch(items, catalog, some.subspan(first, std::min(share, some.size() - first)));
+    const std::vector<size_t> ends = shares_of(catalog, some, options);
+    parallel_for(options.workers, ends.size(), stop, [&](unsigned, uint64_t n) {
+      const size_t first = n == 0 ? 0 : ends[n - 1];
+      batch(items, catalog, some.subspan(first, ends[n] - first));
     });
   };
   read(wanted);

@@ -2,6 +2,7 @@
 // CRC; and the pickles of byte items. One read serves the tail of an item and the head of the next.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -41,8 +42,10 @@ struct Resolved {
   // With Faults::kCollect:
   std::vector<Problem> findings;     // in any order
   std::vector<ItemRecord> records;   // whose CRC is left to a plan; in any order
-  uint64_t records_checked = 0;      // small ones, whose CRC was compared
-  uint64_t records_without_crc = 0;  // small ones
+  uint64_t records_checked = 0;      // others, whose CRC was compared
+  uint64_t records_without_crc = 0;  // others
+  uint64_t data_records = 0;         // of these two, those that hold data
+  uint64_t data_bytes = 0;           // in them
 
   uint64_t memory_bytes() const;
 };
@@ -91,6 +94,9 @@ struct ResolveOptions {
   uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // the whole cap, for the message
   uint64_t small_item = 64 << 10;                                // bytes: items up to this size are read as a whole
   const std::vector<bool>* only_files = nullptr;                 // items of other files stay unresolved: other ranks resolve them
+  // With kCollect: records of items that are read as a whole are summed at once, and listed only if they are wrong; the bytes of these items
+  // are counted here.
+  std::atomic<uint64_t>* summed = nullptr;
   bool predicts = false;  // the heads of items like others are left to DataFiles::predicted; not with kCollect
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -125,12 +126,10 @@ class Reader {
 
 }  // namespace
 
-std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits, std::span<const KeyRef> keys,
-                                           size_t most) {
-  std::map<KeyRef, std::string> values;
-  Reader reader(files, catalog, limits);
+std::vector<KeyRef> with_small_values(const Catalog& catalog, std::span<const KeyRef> keys, size_t most) {
+  std::vector<KeyRef> small;
   const bool in_pickles = catalog.traits().in_torch_files;
-  size_t objects = 0, scalars = 0;  // that were tried
+  size_t objects = 0, scalars = 0;
   const auto is_small = [&](ItemId id) {
     const Item& item = catalog.items[id];
     return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxValueItem;
@@ -139,15 +138,24 @@ std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& cata
     return t.rank == 0 && t.strided && t.dtype_known && t.chunk_count == 1 && !in_pickles && is_small(catalog.item_of(t, 0));
   };
   for (const KeyRef key : keys) {
-    std::optional<std::string> text;
+    const bool is_one = key.is_blob() ? objects < most && (in_pickles || is_small(catalog.item_of(key.blob())))
+                                      : scalars < most && is_scalar(catalog.tensors[key.tensor()]);
+    if (!is_one) continue;
+    ++(key.is_blob() ? objects : scalars);
+    small.push_back(key);
+  }
+  return small;
+}
+
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits, std::span<const KeyRef> keys) {
+  std::map<KeyRef, std::string> values;
+  Reader reader(files, catalog, limits);
+  for (const KeyRef key : keys) {
     try {
-      if (key.is_blob() && objects < most && (in_pickles || is_small(catalog.item_of(key.blob()))) && ++objects > 0)
-        text = reader.object(key.blob());
-      if (!key.is_blob() && scalars < most && is_scalar(catalog.tensors[key.tensor()]) && ++scalars > 0)
-        text = reader.scalar(catalog.tensors[key.tensor()]);
+      auto text = key.is_blob() ? reader.object(key.blob()) : reader.scalar(catalog.tensors[key.tensor()]);
+      if (text) values.emplace(key, std::move(*text));
     } catch (const Error&) {
     }
-    if (text) values.emplace(key, std::move(*text));
   }
   return values;
 }
@@ -165,7 +173,7 @@ std::string class_in(DataFiles& files, const Catalog& catalog, const Tensor& t, 
   const ItemId id = catalog.item_of(t, chunk);
   const Item& item = catalog.items[id];
   try {
-    SliceSource source(files.store(), files.open(item.file), *catalog.files[item.file].bytes);
+    SliceSource source(files, item.file);
     source.go_to(item.offset, item.length, item.offset + item.length);
     std::string cls = read_tensor_item(source, catalog.place_of(id, catalog.key(t)), limits).subclass;
     return is_subclass(cls) ? cls : std::string();
@@ -176,25 +184,49 @@ std::string class_in(DataFiles& files, const Catalog& catalog, const Tensor& t, 
 
 }  // namespace
 
+namespace {
+
+// The bytes of an item beyond its tensor's depend on dtype, number of dims and class.
+using ItemGroup = std::tuple<DType, uint8_t, uint64_t>;
+
+// Nothing for an item that says no class, or that cannot be looked at by itself.
+std::optional<ItemGroup> group_of(const Catalog& catalog, const Tensor& t) {
+  if (t.chunk_count == 0 || !t.dtype_known || !catalog.traits().has_metadata) return std::nullopt;
+  const Item& item = catalog.items[catalog.item_of(t, 0)];
+  if (item.file == kNone || item.transforms != 0 || catalog.files[item.file].raw || !catalog.files[item.file].reaches(item))
+    return std::nullopt;
+  return ItemGroup(t.dtype, t.rank, item.length - volume(catalog.box(t, 0).sizes) * bytes_of(t.dtype));
+}
+
+}  // namespace
+
+std::vector<Item> parts_with_values(const Catalog& catalog, std::span<const KeyRef> keys) {
+  std::vector<Item> parts;
+  if (!catalog.traits().in_torch_files)
+    for (const KeyRef key : keys)
+      parts.push_back(catalog.items[key.is_blob() ? catalog.item_of(key.blob()) : catalog.item_of(catalog.tensors[key.tensor()], 0)]);
+  std::set<ItemGroup> seen;
+  for (const Tensor& t : catalog.tensors)
+    if (const auto group = group_of(catalog, t); group && seen.size() < kMaxRead && seen.insert(*group).second)
+      SliceSource::parts_of(catalog.items[catalog.item_of(t, 0)], parts);
+  return parts;
+}
+
 std::map<TensorId, std::string> subclasses(DataFiles& files, const Limits& limits) {
   const Catalog& catalog = files.catalog();
   std::map<TensorId, std::string> found;
-  // The bytes of an item beyond its tensor's depend on dtype, number of dims and class. True: they are not those of a plain tensor.
-  std::map<std::tuple<DType, uint8_t, uint64_t>, bool> odd;
+  std::map<ItemGroup, bool> odd;  // true: they are not those of a plain tensor
   size_t read = 0;
   for (TensorId n = 0; n < catalog.tensors.size() && read < kMaxRead; ++n) {
     const Tensor& t = catalog.tensors[n];
     if (t.chunk_count == 0 || !t.dtype_known) continue;
-    const Item& item = catalog.items[catalog.item_of(t, 0)];
     if (catalog.traits().in_torch_files && catalog.knows_items()) {
       const TorchValue& value = catalog.torch->items[catalog.item_of(t, 0)];
-      const TorchFile& file = *catalog.torch->files[item.file];
+      const TorchFile& file = *catalog.torch->files[catalog.items[catalog.item_of(t, 0)].file];
       std::string cls = StateDict(*file.graph, file.archive.pickle_place, limits).tensor_call(value.value).cls;
       if (is_subclass(cls) && !is_one_ranks(cls)) found.emplace(n, std::move(cls));
-    } else if (catalog.traits().has_metadata && item.file != kNone && item.transforms == 0 && !catalog.files[item.file].raw &&
-               catalog.files[item.file].reaches(item)) {
-      const uint64_t beyond = item.length - volume(catalog.box(t, 0).sizes) * bytes_of(t.dtype);
-      const auto [group, is_first] = odd.try_emplace({t.dtype, t.rank, beyond}, true);
+    } else if (const auto its = group_of(catalog, t)) {
+      const auto [group, is_first] = odd.try_emplace(*its, true);
       if (!group->second) continue;
       std::string cls = class_in(files, catalog, t, 0, limits);
       ++read;

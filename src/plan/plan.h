@@ -111,7 +111,7 @@ struct Group {
 DCP_MEMBERS(Group, kind, first, count, steps_at, first_unit, units);
 inline constexpr uint64_t kPassBytes = 4 << 20;
 inline constexpr uint64_t kJoinGap = 4 << 10;       // ranges of a kBoxes unit this close are read together: a page, which is read anyway
-inline constexpr uint64_t kCheckBytes = 256 << 10;  // one read of kCheck: small enough to be summed from the cache
+inline constexpr uint64_t kCheckBytes = 256 << 10;  // one read of kCheck, where reads are cheap: small enough to be summed from the cache
 inline constexpr uint64_t kViewPart = 512 << 10;    // one read of a derived tensor's view, for the same reason
 
 // The source of the CRC of a record in an output archive: the record's payload.
@@ -284,6 +284,7 @@ struct Plan {
   std::vector<CrcCheck> checks;   // by ItemId; meaningful for resolved tensor items
   std::vector<ItemId> summed_at;  // by ItemId, of a derived catalog: the item that holds the sum of its record; empty: each item its own
   uint64_t units = 0;
+  uint64_t check_bytes = kCheckBytes;  // of one read of kCheck
 
   uint64_t bytes_to_read = 0;      // from data files, by units
   uint64_t bytes_to_write = 0;     // sizes of all files
@@ -321,8 +322,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, scattered, boxes, groups,
-            checks, summed_at, units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records,
-            elements, unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys, items);
+            checks, summed_at, units, check_bytes, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes,
+            unchecked_records, elements, unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys, items);
 
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);

@@ -284,6 +284,7 @@ class Cutter {
 
   // Records that follow each other closely are read together.
   void check_records() {
+    if (options_.unit_bytes >= kPassBytes) plan_.check_bytes = kPassBytes;
     std::vector<ItemRecord>& records = plan_.records;
     const auto place = [&](const ItemRecord& r) {
       const Item item = catalog_.item_of(r);
@@ -307,7 +308,7 @@ class Cutter {
       add({.kind = Group::Kind::kCheck, .first = first, .count = next - first, .units = decoded ? 1 : passes(bytes)});
       plan_.bytes_to_read += bytes;
       if (decoded) need({.decoder = kPassBytes});
-      else need({.source = kCheckBytes});
+      else need({.source = plan_.check_bytes});
       first = next;
     }
   }

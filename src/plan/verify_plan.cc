@@ -150,6 +150,8 @@ class Planner {
   // Adds records that are read only for their CRC.
   void rest() {
     std::vector<ItemRecord> data;
+    out_.data_records = resolved_.data_records;
+    out_.data_bytes = resolved_.data_bytes;
     for (size_t i = 0; i < records_.size(); ++i) {
       const ItemRecord& r = records_[i];
       out_.data_records += r.is_data;

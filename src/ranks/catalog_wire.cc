@@ -72,7 +72,8 @@ DCP_MEMBERS(Item, offset, length, file, transforms);
 DCP_MEMBERS(BlobItem::Storage, key, payload, bytes, packed, crc, has_crc);
 DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian);
 DCP_MEMBERS(ResolvedBlob, item, decoded);
-DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, views, findings, records, records_checked, records_without_crc);
+DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, views, findings, records, records_checked, records_without_crc,
+            data_records, data_bytes);
 
 // Each rank determines sizes and faults for itself (FileVisibility). What is opened has one folder.
 template <class Wire, class File>

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -83,13 +84,29 @@ def buckets(root, folder):
     return root
 
 
+def few_requests(t, server):
+    """Of 64 ranks: the listing, `.metadata` and then each object that is shown of, all at once; what is verified is read once."""
+    proxy = Proxy(server.port)
+    try:
+        for words, most in [("inspect", 2 + 16), ("verify", 2 + 64 + 2)]:
+            proxy.requests.clear()
+            t.says(0, "", words, "s3://bucket/many", **{**aws(server), "AWS_ENDPOINT_URL": proxy.url})
+            objects = [re.sub(r"\?.*", "", line) for line in proxy.requests]
+            if len(objects) > most or len(objects) > len(set(objects)):
+                FAULTS.append(f"{words}: {len(objects)} requests for {len(set(objects))} objects, expected at most {most}: {sorted(proxy.requests)}")
+    finally:
+        proxy.end()
+
+
 def part_s3(t, folder):
     root = buckets(t.scratch / "root", folder)
+    subprocess.run([t.dcpctl, "reshard", folder / "dcp", root / "bucket" / "many", "--world-size", "64", "-q"], check=True)
     server = rclone_s3(root)
     try:
         everything(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "s3://bucket/runs/", environment(t.scratch, **aws(server))))
         for words in [["inspect", f"s3://bucket/{ODD}/x%20y"], ["verify", f"s3://bucket/{ODD}/x%20y"]]:
             t.says(0, "", *words, **aws(server))
+        few_requests(t, server)
         refusals(t, server)
     finally:
         server.end()

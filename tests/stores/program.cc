@@ -13,6 +13,7 @@ namespace {
 
 std::unique_ptr<dcp::test::ObjectStore> filled_from(const std::string& folder) {
   auto store = std::make_unique<dcp::test::ObjectStore>();
+  store->request_bytes = 4 << 20;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     struct stat status{};

@@ -22,8 +22,8 @@ from recipes import Checkpoint, archive, dump, small  # noqa: E402
 KINDS = re.findall(r'DCP_KIND\(.*?\.name = "([^"]+)"', (TESTS.parent / "src/catalog/kinds.def").read_text())
 ENDINGS = {"safetensors": ".safetensors", "torch": ".pt"}
 FAULTS = []
-# Differs from run to run.
-MEASURED = re.compile(rb"[\d.]+ m?s\b|[\d.]+ [kKMG]?i?B/s|peak memory [\d.]+ \w+|\d+ (?:min|h|d)\b|\"(?:seconds|age_seconds|peak_memory_bytes|planned_memory_bytes)\":[\d.e-]+")
+# Differs from run to run, and from store to store: small items are read with their neighbours.
+MEASURED = re.compile(rb"[\d.]+ m?s\b|[\d.]+ [kKMG]?i?B/s|peak memory [\d.]+ \w+|[\d.,]+ [kKMG]?i?B read|\d+ (?:min|h|d)\b|\"(?:bytes_read|seconds|age_seconds|peak_memory_bytes|planned_memory_bytes)\":[\d.e-]+")
 
 
 def sample(kind):
@@ -163,6 +163,28 @@ def unlike_items(dcpctl, stores, scratch):
         FAULTS.append(f"of {len(names)} items that are unlike others {predicted} were predicted")
 
 
+def bad_checkpoints(dcpctl, stores, scratch):
+    """In a store, items are read as a whole and summed at once: what is found in bad ones is what a disk has."""
+    folder = scratch / "bad"
+    folder.mkdir()
+    of_disks = ("path_escapes", "unfinished_output")
+    for family in sorted(p.stem for p in (TESTS / "bad").glob("*.py") if p.stem not in ("run", "recipes", "files_and_paths", "outputs", "command_lines")):
+        for name, break_it in vars(importlib.import_module(family)).items():
+            if not hasattr(break_it, "case") or break_it.case["user"] != "any" or break_it.case["problem"] in of_disks or name in ("no_metadata", "objects_that_are_small_only_until_they_are_unpacked"):
+                continue  # what a path may be on a disk, a hint with the path around it, and one that takes ten seconds
+            at = folder / f"{family}-{name}"
+            at.mkdir()
+            c = small(at / "ckpt")
+            break_it(c)
+            if not c.written:
+                c.write()
+            if any(p.is_symlink() or not (p.is_file() or p.is_dir()) for p in at.rglob("*")):
+                continue
+            both = Both(dcpctl, [stores, str(at)], at, scratch)  # what lies in one case's folder
+            both.same("verify", "ckpt@", "--json", exit=None)
+            both.same("inspect", "ckpt@", "--json", exit=None)
+
+
 def refused(both):
     only_read = "can only be read\nhint: give a path on disk"
     for words in [["consolidate", "dcp@", "o.pt@"], ["convert", "dcp@", "o@"], ["cast", "dcp@", "o@", "--dtype", "bf16"], ["reshard", "dcp@", "o/o@", "--world-size", "2"],
@@ -190,6 +212,7 @@ def main():
             every_kind(both, kind)
         paths(both)
         unlike_items(dcpctl, stores, Path(scratch))
+        bad_checkpoints(dcpctl, stores, Path(scratch))
         refused(both)
     print("\n".join(FAULTS) or f"{len(KINDS)} kinds of checkpoint are the same from a store")
     sys.exit(1 if FAULTS else 0)

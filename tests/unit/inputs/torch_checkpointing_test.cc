@@ -88,7 +88,8 @@ TEST_CASE("items in JSON, and as bytes") {
   std::map<std::string, std::string> values;
   std::vector<KeyRef> keys;
   for (BlobId b = 0; b < c.blobs.size(); ++b) keys.push_back(KeyRef::blob_at(b));
-  for (const auto& [key, text] : small_values(files, c, Limits(), keys, keys.size())) values.emplace(c.key(key), text);
+  for (const auto& [key, text] : small_values(files, c, Limits(), with_small_values(c, keys, keys.size())))
+    values.emplace(c.key(key), text);
   CHECK(values.at("config.dim") == "6");
   CHECK(values.at("config.deep.list") == "[1, 2.5, None, 'x']");
   CHECK(values.at("one") == "7");

@@ -42,7 +42,8 @@ struct Valued {
     const Catalog& catalog = opened->catalog;
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
     std::map<std::string, std::string> by_key;
-    for (const auto& [ref, text] : small_values(files, catalog, {}, catalog.order, 256)) by_key[std::string(catalog.key(ref))] = text;
+    for (const auto& [ref, text] : small_values(files, catalog, {}, with_small_values(catalog, catalog.order, 256)))
+      by_key[std::string(catalog.key(ref))] = text;
     return by_key;
   }
   FakeIo io;
