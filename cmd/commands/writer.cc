@@ -47,7 +47,9 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
 
 void add_fill(Command& c, WriterFlags& f) {
   c.option("--fill-from", f.fill_from, "MODEL",
-           "Take what the model in CKPT lacks from MODEL, as it is stored there; what CKPT has must be in MODEL, too, in the same shape. "
+           "Take what the model in CKPT lacks from MODEL, as it is stored there, and what --exclude leaves out, such as a damaged tensor; "
+           "what CKPT has "
+           "must be in MODEL, too, in the same shape. "
            "Implies --model-only, and --map auto where MODEL has a config.json")
       .reads()
       .in("Expectations");

@@ -119,6 +119,8 @@ class Opening {
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
     if (as.must_say_world) world_.check(files, path_, missing);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
+    constexpr size_t kMostMissing = 16;  // each is a finding that names its keys
+    if (missing.size() > kMostMissing) fail(ProblemId::file_missing, {.path = path_ + "/" + missing.front().name});
     for (const RankFile& f : missing) shards_.lose(f.under);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
