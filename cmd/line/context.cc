@@ -17,10 +17,10 @@
 #include <utility>
 
 #include "app/fit_map.h"
-#include "base/closest.h"
 #include "base/file_names.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "line/command.h"
 #include "line/exit_status.h"
 #include "line/lines.h"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/closest.h"
+#include "base/text.h"
 #include "line/context.h"
 #include "line/help_text.h"
 #include "line/option_values.h"

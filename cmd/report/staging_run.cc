@@ -16,7 +16,7 @@
 #include "report/staging_report.h"
 #include "request/dtype_flags.h"
 #include "staging/cpu_device.h"
-#include "staging/cuda_device.h"
+#include "staging/device.h"
 #include "staging/host_memory.h"
 
 namespace dcp::cmd {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "base/utf8.h"
 #include "pickle/tokens.h"
 
 namespace dcp {

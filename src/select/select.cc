@@ -7,7 +7,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "base/closest.h"
 #include "base/text.h"
 #include "select/globs.h"
 #include "select/rename.h"
