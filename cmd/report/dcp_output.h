@@ -23,12 +23,6 @@ void refuse_dcp_flags(const DcpFlags& flags, const std::string& out);
 // One line for each thing that users of the folder should know.
 void describe_dcp(Context& context, const DcpNotes& notes);
 void dcp_json(JsonWriter& out, const DcpNotes& notes);
-// Of any folder for a number of ranks.
-void describe_layout(Context& context, const std::vector<KeyNote>& replicated, const std::vector<RankBound>& rank_bound,
-                     uint32_t world_size);
-void layout_json(JsonWriter& out, const std::vector<std::string>& unmatched, const std::vector<KeyNote>& replicated,
-                 const std::vector<RankBound>& rank_bound);
-
 struct FolderFlags {
   DcpFlags dcp;
   bool to_items = false;  // else to DCP

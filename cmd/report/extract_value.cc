@@ -145,10 +145,6 @@ Problem no_such_word(const ExtractOptions& o, const std::string& word, const std
   return p;
 }
 
-}  // namespace
-
-namespace {
-
 int write_keys(const ExtractOptions& o, KeyRule::Kind rule, WriteReport& report, Context& context) {
   const bool is_one = rule == KeyRule::Kind::kKey;
   SelectOptions select = o.select(rule);
@@ -167,6 +163,36 @@ int write_keys(const ExtractOptions& o, KeyRule::Kind rule, WriteReport& report,
     note_unchecked(o, context);
   });
   return report.done(context);
+}
+
+// The values of all keys below a dict, or that match a glob. Throws `missing` if there are none.
+std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Context& context) {
+  InspectResult found;
+  try {
+    inspect({.source = o.source.request(),
+             .max_memory = reading_cap(o.max_memory),
+             .all_values = true,
+             .map = {},
+             .select = o.select(KeyRule::Kind::kInclude)},
+            context, found);
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::nothing_selected) throw;
+    if (!o.more.empty()) throw Error(no_such_word(o, o.key, e.problem().place.path));
+    throw Error(missing);
+  }
+  for (const UnmatchedRule& rule : found.selection.unmatched) throw Error(no_such_word(o, rule.text, found.catalog().path));
+  for (const Problem& p : found.findings)
+    if (p.severity >= Severity::kDamage) context.warn(context.line_of(p));
+  context.status((o.more.empty() ? escaped(o.key) : counted(1 + o.more.size(), "word")) + ": " +
+                 counted(found.selection.entries.size(), "key"));
+  std::string document = document_of(o, found);
+  const std::string text = o.form == ExtractForm::kJson ? document : lines_of(found);
+  if (!o.to_file()) return context.print(o.form == ExtractForm::kJson ? text : fitted(context, text, STDOUT_FILENO)), document;
+  refuse_source(o.out, found.catalog());
+  save_text(context, o.out, [&](const TextOut& to) { to(text); }, {.replace = o.force ? Replace::kYes : Replace::kNo, .sync = !o.no_sync});
+  if (context.common.json) context.print(document);
+  else if (!context.common.quiet) context.print("wrote " + escaped(o.out) + "\n");
+  return document;
 }
 
 }  // namespace
@@ -250,37 +276,6 @@ std::string extract_stats(const ExtractOptions& o, Context& context) {
   json.finish();
   note_unchecked(o, context);
   context.print(context.common.json ? document : stats_text(k));
-  return document;
-}
-
-// What lies below a key that is a dict, or under all keys that match a glob.
-
-std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Context& context) {
-  InspectResult found;
-  try {
-    inspect({.source = o.source.request(),
-             .max_memory = reading_cap(o.max_memory),
-             .all_values = true,
-             .map = {},
-             .select = o.select(KeyRule::Kind::kInclude)},
-            context, found);
-  } catch (const Error& e) {
-    if (e.problem().id != ProblemId::nothing_selected) throw;
-    if (!o.more.empty()) throw Error(no_such_word(o, o.key, e.problem().place.path));
-    throw Error(missing);
-  }
-  for (const UnmatchedRule& rule : found.selection.unmatched) throw Error(no_such_word(o, rule.text, found.catalog().path));
-  for (const Problem& p : found.findings)
-    if (p.severity >= Severity::kDamage) context.warn(context.line_of(p));
-  context.status((o.more.empty() ? escaped(o.key) : counted(1 + o.more.size(), "word")) + ": " +
-                 counted(found.selection.entries.size(), "key"));
-  std::string document = document_of(o, found);
-  const std::string text = o.form == ExtractForm::kJson ? document : lines_of(found);
-  if (!o.to_file()) return context.print(o.form == ExtractForm::kJson ? text : fitted(context, text, STDOUT_FILENO)), document;
-  refuse_source(o.out, found.catalog());
-  save_text(context, o.out, [&](const TextOut& to) { to(text); }, {.replace = o.force ? Replace::kYes : Replace::kNo, .sync = !o.no_sync});
-  if (context.common.json) context.print(document);
-  else if (!context.common.quiet) context.print("wrote " + escaped(o.out) + "\n");
   return document;
 }
 

@@ -22,36 +22,6 @@
 namespace dcp::cmd {
 namespace {
 
-// The page of --html, whole or not at all.
-void save_page(const StagingOptions& o, const std::string& page, Context& context) {
-  save_small_file(context, o.html, page, {.replace = o.force ? Replace::kYes : Replace::kNo});
-}
-
-std::string answer(const StagingOptions& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {
-  if (!o.html.empty()) {
-    PageHead head = report.page_head();
-    if (training) head.verdict = training->verdict();
-    save_page(o, page_html(head, [&](JsonWriter& json) { training ? training->sections(json) : report.sections(json); }), context);
-  }
-  if (!context.common.json) {
-    report.print_head(context);
-    if (training) training->print(context);
-    else report.print(context);
-  }
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl.bench.staging/1");
-  report.json_head(json);
-  if (training) training->json(json);
-  else report.json(json);
-  json.end_object();
-  json.finish();
-  if (context.common.json) context.print(document);
-  return document;
-}
-
-}  // namespace
-
 std::vector<StagingCase> cases_of(const StagingRequest& o, const std::vector<int>& nodes) {
   std::vector<StagingMethod> methods;
   for (const std::string& name : o.methods.empty() ? std::vector<std::string>{} : split_list(o.methods)) {
@@ -101,6 +71,7 @@ std::vector<Workload> workloads_of(const StagingRequest& o, Context& context) {
   return curve;
 }
 
+// Which table of devices is used; `auto` falls back to the host and says why.
 const DcpctlDeviceTable& device_table(const StagingRequest& o, StagingReport& report) {
   if (o.device == "cuda") return cuda_device_table(module_folders());
   if (o.device == "auto") {
@@ -126,6 +97,7 @@ std::vector<uint32_t> wanted_devices(const StagingRequest& o, uint32_t there) {
   return wanted;
 }
 
+// The link as it is while copies run: idle ones report a lower generation.
 LinkFacts link_under_load(Device& device) {
   const DcpctlDeviceFacts facts = device.facts();
   LinkFacts link{.generation_max = facts.pcie_generation_max, .width_max = facts.pcie_width_max};
@@ -163,6 +135,36 @@ void measure_staging(const StagingRequest& o, const std::vector<StagingSource>& 
     }
   }
 }
+
+// The page of --html, whole or not at all.
+void save_page(const StagingOptions& o, const std::string& page, Context& context) {
+  save_small_file(context, o.html, page, {.replace = o.force ? Replace::kYes : Replace::kNo});
+}
+
+std::string answer(const StagingOptions& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {
+  if (!o.html.empty()) {
+    PageHead head = report.page_head();
+    if (training) head.verdict = training->verdict();
+    save_page(o, page_html(head, [&](JsonWriter& json) { training ? training->sections(json) : report.sections(json); }), context);
+  }
+  if (!context.common.json) {
+    report.print_head(context);
+    if (training) training->print(context);
+    else report.print(context);
+  }
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  json.begin_object().member("schema", "dcpctl.bench.staging/1");
+  report.json_head(json);
+  if (training) training->json(json);
+  else report.json(json);
+  json.end_object();
+  json.finish();
+  if (context.common.json) context.print(document);
+  return document;
+}
+
+}  // namespace
 
 std::string run_staging(const StagingOptions& o, Context& context) {
   StagingReport report;

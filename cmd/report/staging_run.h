@@ -1,4 +1,4 @@
-// bench staging from its options to its answer: what it should copy and how, and the resulting copies.
+// bench staging from its options to its answer.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace dcp::cmd {
 
-// As they stand on the command line.
+// What to copy and how, as it stands on the command line.
 struct StagingRequest {
   std::string device = "auto", devices = "0", sizes, model, dtype = "bfloat16", methods, streams = "1,2", chunks = "whole,16MiB";
   SourceFlags like;
@@ -21,17 +21,6 @@ struct StagingRequest {
   std::optional<uint32_t> rank;
   MeasureOptions measure;
 };
-
-// All of these throw usage.
-std::vector<StagingCase> cases_of(const StagingRequest& o, const std::vector<int>& nodes);
-std::vector<Workload> workloads_of(const StagingRequest& o, Context& context);
-// Which table of devices is used; `auto` falls back to the host and says why.
-const DcpctlDeviceTable& device_table(const StagingRequest& o, StagingReport& report);
-std::vector<uint32_t> wanted_devices(const StagingRequest& o, uint32_t there);
-
-// The link as it is while copies run: idle ones report a lower generation.
-LinkFacts link_under_load(Device& device);
-void measure_staging(const StagingRequest& o, const std::vector<StagingSource>& sources, StagingReport& report, Context& context);
 
 struct StagingOptions {
   StagingRequest what;

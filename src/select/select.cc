@@ -372,16 +372,6 @@ void name_by_paths(const Catalog& catalog, Selection& s) {
     if (catalog.traits().in_torch_files && e.key.find('#') != e.key.npos) e.key = s.texts.emplace_back(joined(s.path(e)));
 }
 
-Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes) {
-  dtypes.scope = DtypeScope::kAll;
-  Selection s;
-  Entry e{.ref = key, .key = {}};
-  add_source_path(catalog, e, s);
-  s.entries.push_back(e);
-  choose_dtypes(catalog, dtypes, s);
-  return s;
-}
-
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   Selection s;
   s.state = find_training_state(catalog);
