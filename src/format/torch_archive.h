@@ -66,9 +66,8 @@ class TorchArchiveLayout {
   DCP_FRIEND_MEMBERS(TorchArchiveLayout, root, records, end, directory_bytes);
 };
 
-// A tensor item: the pickle and the positions of the records, before a byte of the tensor is known. Its archive
-// has data.pkl, byteorder, data/0, version. torch 2.0 to 2.15 load it, dtypes
-// permitting. The length of an item depends on the dtype and the sizes only.
+// A tensor item: the pickle and the positions of the records, before a byte of the tensor is known. Its archive has data.pkl, byteorder,
+// data/0, version. torch 2.0 to 2.15 load it, dtypes permitting. The length of an item depends on the dtype and the sizes only.
 
 // Records of an item, in order: their numbers in the layout.
 enum TensorItemRecord : uint64_t { kItemPickle, kItemByteorder, kItemData, kItemVersion };
