@@ -4,7 +4,6 @@
 #include "line/commands.h"
 #include "report/dcp_output.h"
 #include "request/model_file.h"
-#include "request/output_name.h"
 
 namespace dcp::cmd {
 namespace {

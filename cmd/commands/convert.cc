@@ -2,9 +2,8 @@
 
 #include "commands/writer.h"
 #include "line/commands.h"
-#include "report/item_output.h"
+#include "report/dcp_output.h"
 #include "request/model_file.h"
-#include "request/output_name.h"
 
 namespace dcp::cmd {
 namespace {

@@ -9,7 +9,7 @@
 #include "report/selection_report.h"
 #include "report/write_report.h"
 #include "request/key_flags.h"
-#include "request/output_name.h"
+#include "request/model_file.h"
 #include "request/ranks_flags.h"
 #include "request/source.h"
 

@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "base/json.h"
-#include "line/command_text.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/help_text.h"

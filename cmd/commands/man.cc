@@ -4,7 +4,6 @@
 #include "line/commands.h"
 #include "line/help_text.h"
 #include "line/lines.h"
-#include "line/man_page.h"
 #include "line/pager.h"
 #include "line/usage.h"
 

@@ -3,8 +3,8 @@
 #include "app/layout_request.h"
 #include "commands/writer.h"
 #include "line/commands.h"
-#include "report/item_output.h"
-#include "request/output_name.h"
+#include "report/dcp_output.h"
+#include "request/model_file.h"
 
 namespace dcp::cmd {
 namespace {

@@ -5,7 +5,7 @@
 #include "line/option_values.h"
 #include "report/selection_report.h"
 #include "report/write_report.h"
-#include "request/output_name.h"
+#include "request/model_file.h"
 
 namespace dcp::cmd {
 

@@ -77,12 +77,6 @@ std::unique_ptr<Command> build_command(std::string_view path, Context& context) 
   return command;
 }
 
-std::vector<std::unique_ptr<Command>> build_all(Context& context) {
-  std::vector<std::unique_ptr<Command>> all;
-  for (const CommandName& c : kCommands) all.push_back(build_command(c.path, context));
-  return all;
-}
-
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
   std::string text;
   for (const std::string& w : words) text.append(text.empty() ? "" : between).append(w);

@@ -145,8 +145,6 @@ const CommandName* command_named(const Command& parent, std::string_view word);
 
 // The command of that path; "" is dcpctl itself. Its options write into the context.
 std::unique_ptr<Command> build_command(std::string_view path, Context& context);
-// All commands, dcpctl first. For describing the command line, not for parsing one.
-std::vector<std::unique_ptr<Command>> build_all(Context& context);
 
 // {"dcpctl", "bench", "io"}, "-" → "dcpctl-bench-io".
 std::string joined(const std::vector<std::string>& words, std::string_view between);

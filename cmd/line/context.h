@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "app/world.h"
-#include "line/common_options.h"
 #include "net/settings.h"
 
 namespace dcp::net {
@@ -16,6 +15,26 @@ class Http;
 }
 
 namespace dcp::cmd {
+
+// The options that every command takes.
+struct Command;
+
+enum class When : uint8_t { kAuto, kAlways, kNever };
+enum class ProgressForm : uint8_t { kAuto, kBar, kPlain, kJson, kNone };
+
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  int verbose = 0;
+  When color = When::kAuto;
+  ProgressForm progress = ProgressForm::kAuto;
+  bool no_pager = false;
+  When sandbox = When::kAuto;
+  std::string report;  // "": not given
+};
+
+// `writer`: also those of commands that write or take long.
+void add_common(Command& command, CommonOptions& options, bool writer);
 
 // The outside world of the running command, and its output: to the terminal, and for the report.
 struct Context final : Events, World {
@@ -56,4 +75,5 @@ std::string schema_of(const Context& context);
 // Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
 int report_error(const Context& context, const Problem& problem);
 int report_error(const Context& context, const std::exception& error);
+
 }  // namespace dcp::cmd

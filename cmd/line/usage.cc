@@ -7,9 +7,9 @@
 #include <functional>
 #include <utility>
 
-#include "base/closest.h"
-#include "line/command_text.h"
+#include "base/text.h"
 #include "line/context.h"
+#include "line/help_text.h"
 #include "line/option_values.h"
 
 namespace dcp::cmd {

@@ -1,4 +1,4 @@
-// What the commands that write a DCP folder share.
+// What the commands that write a folder for ranks share: a DCP folder, or one of torch_checkpointing.
 #pragma once
 
 #include <string>
@@ -23,10 +23,22 @@ void refuse_dcp_flags(const DcpFlags& flags, const std::string& out);
 // One line for each thing that users of the folder should know.
 void describe_dcp(Context& context, const DcpNotes& notes);
 void dcp_json(JsonWriter& out, const DcpNotes& notes);
-// Of any folder for a number of ranks.
-void describe_layout(Context& context, const std::vector<KeyNote>& replicated, const std::vector<RankBound>& rank_bound,
-                     uint32_t world_size);
-void layout_json(JsonWriter& out, const std::vector<std::string>& unmatched, const std::vector<KeyNote>& replicated,
-                 const std::vector<RankBound>& rank_bound);
+struct FolderFlags {
+  DcpFlags dcp;
+  bool to_items = false;  // else to DCP
+  bool model_in_safetensors = false;
+  std::string device_type;
+
+  // Throws usage.
+  OutputRequest request(const std::string& out, const LayoutRequest& layout) const;
+  // Throws usage if one of them was given with an output that is not a folder.
+  void refuse(const std::string& out) const;
+};
+// --to, --model-form, --device-type, --for-torch.
+void add_folder(Command& command, FolderFlags& flags);
+
+// One line for each thing that users of the folder should know.
+void describe_items(Context& context, const ItemNotes& notes);
+void items_json(JsonWriter& out, const ItemNotes& notes);
 
 }  // namespace dcp::cmd

@@ -46,8 +46,6 @@ struct ExtractOptions {
 int extract_file(const ExtractOptions& o, Context& context);
 // Prints the value, or those of the keys below it, or writes a small file; returns its report, as extract_stats does.
 std::string extract_value(const ExtractOptions& o, Context& context);
-// The values of all keys below a dict, or that match a glob. Throws `missing` if there are none.
-std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Context& context);
 std::string extract_stats(const ExtractOptions& o, Context& context);
 
 }  // namespace dcp::cmd

@@ -7,7 +7,6 @@
 #include "base/problem.h"
 #include "base/text.h"
 #include "line/option_values.h"
-#include "report/csv.h"
 
 namespace dcp::cmd {
 namespace {
@@ -52,6 +51,24 @@ void value_json(JsonWriter& json, const FieldValue& value) {
 }
 
 }  // namespace
+
+std::string csv_row(const Cells& fields) {
+  std::string row;
+  for (const std::string& field : fields) {
+    std::string text = escaped(field);
+    if (text.find_first_of(",\"") != text.npos) {
+      for (size_t at = text.find('"'); at != text.npos; at = text.find('"', at + 2)) text.insert(at, 1, '"');
+      text = '"' + text + '"';
+    }
+    row.append(&field == &fields.front() ? "" : ",").append(text);
+  }
+  return row + "\r\n";
+}
+
+void print_csv_head(const Cells& names, const Context& context) {
+  context.apart = false;
+  if (!context.is_later) context.print(csv_row(names));
+}
 
 void add_fields(Command& c, FieldFlags& flags, const std::vector<std::string_view>& names) {
   const std::string group = "Rows for scripts";

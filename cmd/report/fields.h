@@ -1,5 +1,5 @@
-// Rows for scripts, of fields that they name: `--format jsonl --fields key,bytes`. Values are bare: numbers without units or commas, texts as the
-// checkpoint has them.
+// Tables and rows for programs: CSV for spreadsheets (RFC 4180), and rows of fields that a script names (`--format jsonl --fields key,bytes`). Values
+// of the latter are bare: numbers without units or commas, texts as the checkpoint has them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,14 @@
 
 #include "line/command.h"
 #include "line/context.h"
+#include "line/lines.h"
 
 namespace dcp::cmd {
+
+// A row with its line end. Fields are escaped as on a terminal, and quoted where they have to be.
+std::string csv_row(const Cells& fields);
+// Once, whatever the number of checkpoints.
+void print_csv_head(const Cells& names, const Context& context);
 
 enum class RowFormat : uint8_t { kNone, kJsonl, kCsv };
 

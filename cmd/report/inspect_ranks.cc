@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "catalog/data_files.h"
 #include "line/lines.h"
-#include "report/fold.h"
 #include "report/inspect_text.h"
+#include "report/outline.h"
 
 namespace dcp::cmd {
 namespace {

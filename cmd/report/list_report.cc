@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "inputs/open.h"
 #include "line/lines.h"
-#include "report/csv.h"
+#include "report/fields.h"
 #include "report/page/page.h"
 #include "report/step_text.h"
 

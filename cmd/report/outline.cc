@@ -1,12 +1,42 @@
 #include "report/outline.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/text.h"
 #include "catalog/placements.h"
+#include "report/inspect_text.h"
 
 namespace dcp::cmd {
 namespace {
+
+// No leading zeros: what is printed as a range of numbers is spelled so.
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 18 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }) &&
+         (text.size() == 1 || text[0] != '0');
+}
+
+std::string braces(const std::set<std::string, NaturalLess>& words) {
+  if (words.size() == 1) return part_text({.name = *words.begin()});
+  if (std::ranges::all_of(words, is_number)) {
+    const uint64_t first = std::stoull(*words.begin()), last = std::stoull(*words.rbegin());
+    if (last - first + 1 == words.size()) return "{" + std::to_string(first) + ".." + std::to_string(last) + "}";
+  }
+  constexpr size_t kWide = 28;
+  std::string text = "{";
+  size_t n = 0;
+  for (const std::string& w : words) {
+    if (n++ > 0 && text.size() + w.size() > kWide) return text + ", ... " + std::to_string(words.size()) + "}";
+    text += (n == 1 ? "" : ", ") + part_text({.name = w});
+  }
+  return text + "}";
+}
+
+size_t deepest(const auto& rows) {
+  size_t depth = 1;
+  for (const auto& row : rows) depth = std::max(depth, row.variants.size());
+  return depth;
+}
 
 // The components of a final name: a flat key's dots part them, and so do the steps of a path.
 std::vector<std::string> words_of(const Selection& selection, const Entry& e) {
@@ -25,6 +55,144 @@ std::string kind_of(const Catalog& catalog, const Entry& e) {
 }
 
 }  // namespace
+
+void add_components(std::string_view key, std::vector<std::string>& words) {
+  for (size_t at = 0; at <= key.size();) {
+    const size_t end = std::min(key.find('.', at), key.size());
+    words.emplace_back(key.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+void Fold::add(const Key& key) {
+  std::string pattern = std::to_string(key.words.size()) + "\1";
+  for (const std::string& w : key.words) pattern.append(is_number(w) && !options_.depth ? "\1" : w).push_back('\0');
+  const std::string kind = key.kind + (key.is_state ? "\1" : "") + (key.is_object ? "\2" : "");
+  const auto [place, is_new] = places_.try_emplace({std::move(pattern), kind}, rows_.size());
+  if (is_new) {
+    Row& row = rows_.emplace_back();
+    row.sum.is_state = key.is_state;
+    row.kind = kind;
+    row.variants.resize(key.words.size());
+  }
+  Row& row = rows_[place->second];
+  for (size_t i = 0; i < key.words.size(); ++i) row.variants[i].insert(key.words[i]);
+  row.objects += key.is_object;
+  row.sum.ids.push_back(key.id);
+}
+
+std::vector<FoldedRow> Fold::rows() {
+  Rows rows = std::move(rows_);
+  if (options_.depth) {
+    for (const Part part : {Part::kState, Part::kModel}) rows = cut(std::move(rows), std::max<size_t>(*options_.depth, 1), part);
+  } else {
+    rows = folded(joined_in_last(std::move(rows), options_.rows * 3 / 5), options_.rows);
+  }
+  std::vector<FoldedRow> result;
+  for (Row& row : rows) {
+    row.sum.label = label_of(row);
+    result.push_back(std::move(row.sum));
+  }
+  return result;
+}
+
+std::string Fold::label_of(const Row& row) {
+  constexpr size_t kShownSteps = 64;
+  std::string text;
+  for (size_t i = 0; i < row.variants.size(); ++i) {
+    if (i == kShownSteps) return text + "....";
+    text += (i == 0 ? "" : ".") + braces(row.variants[i]);
+  }
+  return text;
+}
+
+void Fold::join(Row& into, const Row& other) {
+  for (size_t i = 0; i < into.variants.size(); ++i) into.variants[i].insert(other.variants[i].begin(), other.variants[i].end());
+  into.sum.ids.insert(into.sum.ids.end(), other.sum.ids.begin(), other.sum.ids.end());
+  into.objects += other.objects;
+}
+
+// Merges rows that differ only in what `key_of` leaves out.
+template <class KeyOf>
+Fold::Rows Fold::joined_by(Rows rows, const KeyOf& key_of) {
+  Rows result;
+  std::map<decltype(key_of(rows.front())), size_t> places;
+  for (Row& row : rows) {
+    const auto [place, is_new] = places.try_emplace(key_of(row), result.size());
+    if (is_new) result.push_back(std::move(row));
+    else join(result[place->second], row);
+  }
+  return result;
+}
+
+// The variants of each place in one text; the last place's left out if asked.
+std::string Fold::shape_of(const Row& row, bool without_last) {
+  std::string text = std::to_string(row.variants.size()) + "\1";
+  for (size_t i = 0; i + (without_last ? 1 : 0) < row.variants.size(); ++i) {
+    for (const std::string& w : row.variants[i]) text.append(w).push_back('\0');
+    text.push_back('\1');
+  }
+  return text;
+}
+
+// Keys that differ in their last component only are one row: tensors all, objects, which have values to show, where these would take more
+// than `limit` rows; the largest groups first.
+Fold::Rows Fold::joined_in_last(Rows rows, size_t limit) {
+  using Group = std::pair<std::string, std::string>;
+  const auto group_of = [&](const Row& row) { return Group(shape_of(row, true), row.kind); };
+  std::map<Group, size_t> sizes;
+  for (const Row& row : rows)
+    if (row.objects > 0) ++sizes[group_of(row)];
+  std::vector<std::pair<size_t, Group>> objects;
+  size_t left = 0;  // rows of objects
+  for (const auto& [group, size] : sizes) {
+    left += size;
+    if (size > 1) objects.emplace_back(size, group);
+  }
+  std::ranges::sort(objects, std::greater<>());
+  std::set<Group> apart;
+  for (size_t i = 0; i < objects.size();) {  // groups of one size alike
+    size_t end = i, fewer = 0;
+    while (end < objects.size() && objects[end].first == objects[i].first) fewer += objects[end++].first - 1;
+    const bool join = left > limit;
+    if (join) left -= fewer;
+    for (; i < end; ++i)
+      if (!join) apart.insert(objects[i].second);
+  }
+  size_t number = 0;
+  return joined_by(std::move(rows), [&](const Row& row) {
+    Group group = group_of(row);
+    const bool stays = apart.contains(group);
+    return std::pair(std::move(group), stays ? ++number : 0);
+  });
+}
+
+bool Fold::belongs_to(Part part, const Row& row) {
+  return row.sum.is_state == (part != Part::kModel) && (part != Part::kStateTensors || row.objects == 0);
+}
+
+// Shortened to `depth` components, rows of one subtree are one.
+Fold::Rows Fold::cut(Rows rows, size_t depth, Part part) {
+  bool is_any_cut = false;
+  for (Row& row : rows) {
+    if (!belongs_to(part, row) || row.variants.size() <= depth) continue;
+    row.variants.resize(depth);
+    row.sum.is_folded = is_any_cut = true;
+  }
+  if (!is_any_cut) return rows;
+  return joined_by(std::move(rows), [](const Row& row) {
+    return std::pair(shape_of(row, false), row.sum.is_folded ? std::nullopt : std::optional(row.sum.ids.front()));
+  });
+}
+
+// What a trainer keeps beside the model is folded first, its tensors before objects, whose values say something; of each the deepest
+// components, until all fits.
+Fold::Rows Fold::folded(Rows rows, size_t limit) {
+  constexpr size_t kDeepest = 16;
+  for (const Part part : {Part::kStateTensors, Part::kState, Part::kModel})
+    for (size_t depth = std::min(deepest(rows), kDeepest); rows.size() > limit && depth > 1;) rows = cut(std::move(rows), --depth, part);
+  return rows;
+}
 
 uint64_t entry_bytes(const Catalog& catalog, const Entry& e) {
   if (!e.is_blob()) return catalog.tensor_bytes(catalog.tensors[e.tensor()]);

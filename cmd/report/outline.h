@@ -8,13 +8,76 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "report/fold.h"
+#include "base/text.h"
 #include "select/select.h"
 
 namespace dcp::cmd {
+
+// Many keys in few rows: keys that differ only in numbers, or in their last component, share a row, and what would not fit is folded to one row
+// per subtree.
+//
+//   layers.{0..31}.attention.wq.weight
+//   optimizer.state.layers.{0..31}
+
+struct FoldOptions {
+  size_t rows = 40;             // target number of rows if no depth is given
+  std::optional<size_t> depth;  // components that are shown, each subtree in a row of its own
+};
+
+struct FoldedRow {
+  std::string label;       // escaped; braces list what several keys have in one place
+  bool is_state = false;   // not model
+  bool is_folded = false;  // a subtree, of keys that may be unlike
+  std::vector<uint32_t> ids;
+};
+
+class Fold {
+ public:
+  explicit Fold(FoldOptions options) : options_(options) {}
+
+  struct Key {
+    std::vector<std::string> words;  // components, see components_of
+    std::string kind;                // what keys of one row have in common beside their names
+    bool is_state = false, is_object = false;
+    uint32_t id = 0;
+  };
+  void add(const Key& key);
+  // Takes the rows. Call once.
+  std::vector<FoldedRow> rows();
+
+ private:
+  // A component that stands for several: numbers, or words. The place of a number is part of what rows have in common.
+  struct Row {
+    FoldedRow sum;
+    std::string kind;
+    uint64_t objects = 0;
+    std::vector<std::set<std::string, NaturalLess>> variants;  // by place
+  };
+  using Rows = std::vector<Row>;
+  enum class Part : uint8_t { kStateTensors, kState, kModel };  // what is folded, in this order
+  static bool belongs_to(Part part, const Row& row);
+  template <class KeyOf>
+  static Rows joined_by(Rows rows, const KeyOf& key_of);
+  static void join(Row& into, const Row& other);
+  static std::string shape_of(const Row& row, bool without_last);
+  static std::string label_of(const Row& row);
+  static Rows joined_in_last(Rows rows, size_t limit);
+  static Rows cut(Rows rows, size_t depth, Part part);
+  static Rows folded(Rows rows, size_t limit);
+
+  const FoldOptions options_;
+  Rows rows_;
+  std::map<std::pair<std::string, std::string>, size_t> places_;  // by words with their numbers left out, and kind
+};
+
+// Parts of a key at its dots, added to `words`.
+void add_components(std::string_view key, std::vector<std::string>& words);
 
 struct OutlineRow {
   std::string label;      // escaped; braces list what several keys have in one place

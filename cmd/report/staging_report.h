@@ -9,8 +9,8 @@
 #include "line/context.h"
 #include "report/page/page.h"
 #include "staging/chart.h"
-#include "staging/link.h"
 #include "staging/measure.h"
+#include "staging/verdict.h"
 
 namespace dcp::cmd {
 

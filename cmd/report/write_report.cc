@@ -10,7 +10,6 @@
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"
-#include "report/item_output.h"
 #include "report/selection_report.h"
 #include "request/dtype_flags.h"
 #include "request/expect.h"

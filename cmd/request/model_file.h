@@ -1,14 +1,21 @@
-// The forms of output that hold a whole model: a torch.save file, a safetensors file, a folder of safetensors shards. Shared by the
-// commands that can write them.
+// The output of a command that writes a model: checks on its name before anything is written, and the forms that hold a whole model: a torch.save
+// file, a safetensors file, a folder of safetensors shards.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "app/requests.h"
+#include "base/io.h"
 #include "line/context.h"
 
 namespace dcp::cmd {
+
+// Throws usage for a folder named like a file: people and other tools would take it for one.
+void check_folder_name(const std::string& out);
+
+// Throws io_create if the run could not create its first file; creates none.
+void check_writable(Io& io, const std::string& out, bool is_folder);
 
 struct ModelFileFlags {
   std::string max_shard_size, like_index, assets;

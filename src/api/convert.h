@@ -1,22 +1,42 @@
 // Converts between internal types and those of the public headers.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "api/control.h"
 #include "app/requests.h"
 #include "app/world.h"
 #include "base/io.h"
 #include "base/stores.h"
+#include "base/workers.h"
+#include "dcpctl/control.h"
 #include "dcpctl/error.h"
 #include "dcpctl/save.h"
 #include "format/dtype.h"
 #include "select/select.h"
 
 namespace dcpctl {
+
+// What a Control holds: the listener and the stop signal of the world in which a call runs.
+
+struct [[gnu::visibility("hidden")]] Control::State final : dcp::Events {
+  dcp::StopFlag stop{0};
+
+  // While the work goes on, its own counter is asked; what it ended with is kept.
+  std::unique_ptr<dcp::Display> show(const dcp::Progress&, const std::atomic<uint64_t>& done, uint64_t total) override;
+  uint64_t bytes_done() const;
+  uint64_t bytes_total() const { return total_; }
+
+ private:
+  class Shown;
+  mutable std::mutex mutex_;
+  const std::atomic<uint64_t>* counter_ = nullptr;
+  uint64_t done_ = 0;
+  std::atomic<uint64_t> total_{0};
+};
 
 // The outside world of a call: its Control, if it has one, is the stop signal and the listener.
 struct Outside {

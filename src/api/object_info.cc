@@ -7,7 +7,6 @@
 #include "api/checkpoint_state.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "pickle/graph.h"
 #include "pickle/weights_only.h"
 

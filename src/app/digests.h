@@ -7,7 +7,6 @@
 #include "app/world.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
-#include "exec/file_sums.h"
 #include "format/manifest.h"
 #include "plan/verify_plan.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "kernels/kernels.h"
 
 namespace dcp {

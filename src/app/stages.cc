@@ -8,7 +8,6 @@
 #include "app/ranked_run.h"
 #include "app/resources.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "inputs/run.h"

@@ -1,7 +1,7 @@
 // A cap on all allocations of the program: the safety net under the memory cap. Code that can predict its needs checks them up front (Limits,
 // fit_workers); anything unforeseen ends here, as an exception from the allocation that would exceed the cap.
 //
-// The program's operator new counts (cmd/heap.cc), and so does code that allocates in other ways (pickle/cells.h). A program with another
+// The program's operator new counts (cmd/heap.cc), and so does code that allocates in other ways (pickle/value.h). A program with another
 // operator new, such as a test, is not bounded, nor is one that has loaded ours as a library.
 #pragma once
 

@@ -39,13 +39,6 @@ using posix::retry;
 
 constexpr const char *kOwnGroups = "/proc/self/cgroup", *kGroupMount = "/sys/fs/cgroup";
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // The process's control group below the mount of one controller: version 2 writes "0::/a/b", version 1 "4:memory:/a/b".
 struct Group {
   std::string mount, path;
@@ -111,7 +104,7 @@ std::string file_system_of(const std::string& path) {
   const std::string whole = std::string(real.get()) + "/";
   std::string type;
   size_t longest = 0;
-  std::istringstream lines(text_of("/proc/self/mountinfo"));
+  std::istringstream lines(kernel_text("/proc/self/mountinfo"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string skip, point, word;
@@ -170,6 +163,13 @@ void try_out(int folder, FolderFacts& facts) {
 
 }  // namespace
 
+std::string kernel_text(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::string& mount) {
   constexpr uint64_t kNone = uint64_t{1} << 62;  // version 1 writes a number near 2^63 where there is no limit
   std::optional<MemoryLimit> smallest;
@@ -184,7 +184,7 @@ std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::stri
   return smallest;
 }
 
-std::optional<MemoryLimit> own_memory_limit() { return memory_limit(text_of(kOwnGroups), kGroupMount); }
+std::optional<MemoryLimit> own_memory_limit() { return memory_limit(kernel_text(kOwnGroups), kGroupMount); }
 
 MachineFacts machine_facts() {
   MachineFacts facts;
@@ -194,11 +194,11 @@ MachineFacts machine_facts() {
   if (::confstr(_CS_GNU_LIBC_VERSION, text.data(), text.size()) > 0) facts.c_library = text.data();
   facts.cores = static_cast<unsigned>(std::max(::get_nprocs(), 1));
   facts.usable_cores = usable_cores(facts.cores);
-  facts.core_quota = core_quota(text_of(kOwnGroups), kGroupMount);
+  facts.core_quota = core_quota(kernel_text(kOwnGroups), kGroupMount);
   facts.memory_limit = own_memory_limit();
   struct sysinfo memory{};
   if (::sysinfo(&memory) == 0) facts.memory_bytes = uint64_t{memory.totalram} * memory.mem_unit;
-  std::istringstream meminfo(text_of("/proc/meminfo"));
+  std::istringstream meminfo(kernel_text("/proc/meminfo"));
   for (std::string line; std::getline(meminfo, line);) {
     unsigned long long kib = 0;
     if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) facts.available_bytes = kib * kKiB;

@@ -8,6 +8,9 @@
 
 namespace dcp {
 
+// The whole of a file in /proc or /sys, whose size is not known before; "": it cannot be read.
+std::string kernel_text(const std::string& path);
+
 // The lowest limit of the process's control group and the groups above it.
 struct MemoryLimit {
   uint64_t bytes = 0;

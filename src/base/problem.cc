@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "base/utf8.h"
 
 namespace dcp {
 namespace {

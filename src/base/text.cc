@@ -4,10 +4,25 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdio>
+#include <vector>
 
 #include "base/problem.h"
 
 namespace dcp {
+namespace {
+
+// The least value that needs a sequence of this many bytes: anything lower is an overlong form.
+constexpr char32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
+
+constexpr unsigned sequence_size(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return 2;  // C0 and C1 could only begin overlong forms
+  if (lead >= 0xE0 && lead <= 0xEF) return 3;
+  if (lead >= 0xF0 && lead <= 0xF4) return 4;
+  return 0;
+}
+
+}  // namespace
 
 std::string fixed(double value, int digits) {
   char text[64];
@@ -85,6 +100,64 @@ bool natural_less(std::string_view a, std::string_view b) {
   }
   if ((i < a.size()) != (j < b.size())) return j < b.size();
   return a < b;  // "x.01" and "x.1"
+}
+
+CodePoint first_code_point(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const unsigned size = sequence_size(lead);
+  if (size == 1) return {lead, 1};
+  if (size == 0 || text.size() < size) return {};
+  char32_t value = lead & (0x7Fu >> size);  // the lead byte keeps 7 - size bits of the value
+  for (unsigned i = 1; i < size; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0u) != 0x80u) return {};
+    value = (value << 6) | (next & 0x3Fu);
+  }
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < kMin[size] || surrogate || value > 0x10FFFF) return {};
+  return {value, size};
+}
+
+bool is_pickled_text(std::string_view text) {
+  while (!text.empty()) {
+    if (static_cast<unsigned char>(text[0]) < 0x80) {
+      text.remove_prefix(1);
+      continue;
+    }
+    unsigned size = first_code_point(text).size;
+    if (size == 0 && text.size() >= 3 && text[0] == '\xED' && (text[1] & '\xE0') == '\xA0' && (text[2] & '\xC0') == '\x80') size = 3;
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+Closest::Closest(std::string_view word) : word_(word), min_(std::max<size_t>(1, word.size() / 3) + 1) {}
+
+void Closest::offer(std::string_view name) {
+  std::string_view a = word_, b = name;
+  // Keys of one model begin and end alike: common prefixes and suffixes need no edits.
+  while (!a.empty() && !b.empty() && a.front() == b.front()) a.remove_prefix(1), b.remove_prefix(1);
+  while (!a.empty() && !b.empty() && a.back() == b.back()) a.remove_suffix(1), b.remove_suffix(1);
+  constexpr size_t kLongest = 64;  // a typo is not longer, and the time grows with its square
+  const size_t longer = std::max(a.size(), b.size());
+  if (longer - std::min(a.size(), b.size()) >= min_ || longer > kLongest) return;
+  if (const size_t d = edit_distance(a, b); d < min_) min_ = d, best_ = name;
 }
 
 }  // namespace dcp

@@ -1,9 +1,10 @@
-// Numbers and names as people and programs write them.
+// Text: numbers and names as people and programs write them, UTF-8, and the name that was probably meant.
 #pragma once
 
 #include <algorithm>
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -63,5 +64,45 @@ std::string python_float(Number number) {
   const std::string fixed(text, end);
   return fixed.find('.') == fixed.npos ? fixed + ".0" : fixed;
 }
+
+// --- UTF-8, one code point at a time: what escaping and JSON need, and no more
+
+struct CodePoint {
+  char32_t value = 0;
+  unsigned size = 0;  // bytes it takes, 1 to 4; 0: the first byte does not begin valid UTF-8
+};
+
+// The code point at the start of `text`, which is not empty. Strict as RFC 3629: no overlong forms, no surrogates, nothing above
+// U+10FFFF.
+CodePoint first_code_point(std::string_view text);
+
+// Whether CPython accepts `text` in a pickle: UTF-8 in which encoded surrogates are allowed.
+bool is_pickled_text(std::string_view text);
+
+// Code points that act on a terminal or reorder what is read, though they are valid text. All lie below U+10000.
+constexpr bool acts_on_terminal(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F)  // C0, DEL and C1: terminal escape codes begin with these (1B, 9B)
+         || c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069)  // bidi
+         || c == 0x2028 || c == 0x2029  // line and paragraph separator: a message stays one line
+         || c == 0xFEFF;                // byte order mark: invisible
+}
+
+// --- the name that was probably meant
+
+// The number of edits between two words: insert, delete, replace, swap neighbours.
+size_t edit_distance(std::string_view a, std::string_view b);
+
+// Finds, among the names offered, the closest one that `word` could be a typo of: at most one edit per three characters.
+class Closest {
+ public:
+  explicit Closest(std::string_view word);
+  void offer(std::string_view name);
+  const std::string& found() const { return best_; }  // "": no name is close
+
+ private:
+  std::string_view word_;
+  size_t min_;  // a name this many edits away is too far
+  std::string best_;
+};
 
 }  // namespace dcp

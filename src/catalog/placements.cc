@@ -8,7 +8,6 @@
 
 #include "base/problem.h"
 #include "base/text.h"
-#include "catalog/rank_boxes.h"
 
 namespace dcp {
 namespace {

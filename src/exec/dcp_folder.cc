@@ -7,7 +7,7 @@
 #include "catalog/box.h"
 #include "catalog/data_files.h"
 #include "format/dcp_metadata_writer.h"
-#include "format/torch_item_write.h"
+#include "format/torch_archive.h"
 
 namespace dcp {
 

@@ -1,11 +1,14 @@
-// A sink without files that computes digests of the bytes that would be written. The digest of an output is the CRC-64/XZ of its bytes, in
-// whatever order they arrive.
+// Digests for manifests: of the bytes that an output would have, and of whole files.
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/sums.h"
+#include "base/workers.h"
+#include "catalog/data_files.h"
+#include "exec/execute.h"
 #include "files/sink.h"
 #include "plan/plan.h"
 
@@ -34,5 +37,15 @@ class DigestSink : public Sink {
   std::vector<uint64_t> bytes_;
   std::vector<Crc64Sum> sums_;
 };
+
+struct FileSum {
+  std::string name;  // in the checkpoint's folder
+  uint64_t bytes = 0;
+  std::string xxh3_128;  // hexadecimal, as xxh128sum prints it
+};
+
+// Digests of the checkpoint's data files and metadata, sorted by name. Each file is read from front to back, several at once: this digest
+// cannot be joined from parts.
+std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned workers, const Watch& watch);
 
 }  // namespace dcp

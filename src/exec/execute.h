@@ -8,8 +8,8 @@
 
 #include "base/workers.h"
 #include "catalog/data_files.h"
-#include "exec/losses.h"
 #include "exec/pieces.h"
+#include "exec/sums.h"
 #include "files/sink.h"
 #include "items/resolve.h"
 #include "plan/plan.h"

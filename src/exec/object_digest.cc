@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "items/item_source.h"
 #include "kernels/kernels.h"
 

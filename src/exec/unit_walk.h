@@ -31,6 +31,22 @@ class MaxExtents {
   std::vector<int64_t> extents_;
 };
 
+inline MaxExtents::MaxExtents(const Plan& plan, const Catalog& catalog) : plan_(plan), catalog_(catalog) {
+  at_.reserve(plan.tensors.size() + 1);
+  for (const PlanTensor& p : plan.tensors) {
+    const Tensor& t = catalog.tensors[p.id];
+    const uint64_t at = extents_.size();
+    at_.push_back(at);
+    extents_.resize(at + 2 * t.rank, 0);
+    const auto extend = [&](uint64_t from, Dims sizes) {
+      for (size_t d = 0; d < sizes.size(); ++d) extents_[from + d] = std::max(extents_[from + d], sizes[d]);
+    };
+    for (uint32_t c = 0; c < t.chunk_count; ++c) extend(at, catalog.box(t, c).sizes);
+    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) extend(at + t.rank, plan.box(plan.regions[r]).sizes);
+  }
+  at_.push_back(extents_.size());
+}
+
 // Calls the steps of a unit:
 //   begin_batch(group), end_batch()       around the tensors of a kBatch
 //   empty_items(tensor)                   the items of its regions without elements, which no box crosses

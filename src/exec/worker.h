@@ -13,7 +13,7 @@
 #include "exec/pieces.h"
 #include "exec/sums.h"
 #include "exec/unit_walk.h"
-#include "format/torch_item_write.h"
+#include "format/torch_archive.h"
 
 namespace dcp {
 
@@ -127,7 +127,7 @@ class Worker {
   void copy_part(uint32_t range, uint64_t at, Bytes data);
   void add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data);
 
-  // --- worker_read.cc: from source chunks into the box
+  // --- from source chunks into the box
   Assembly assembly(uint32_t tensor, BoxView box);
   MutableBytes memory_of(uint32_t tensor, BoxView box) const;
   Assembly assemble(uint32_t tensor, BoxView box);
@@ -135,13 +135,13 @@ class Worker {
   void place_piece(Assembly& a, const ChunkSpans& spans);
   void place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to);
 
-  // --- worker_write.cc: from the box to output regions
+  // --- from the box to output regions
   void scatter(uint32_t tensor, const Assembly& a);
   void write_part(const Assembly& a, uint32_t region, BoxView part);
   void write_whole(const Assembly& a, uint32_t region);
   void write_item_frame(uint32_t region);
 
-  // --- stream.cc, scatter_record.cc
+  // --- stream.cc
   // Streams the bytes of an item's record from front to back, and sums them if units count them.
   void decode_record(ItemId item, const std::function<void(Bytes)>& sink);
   // A part of a record in memory, in the dtype of its target tensors: elements [first, first + count).

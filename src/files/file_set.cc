@@ -4,11 +4,82 @@
 #include <functional>
 
 #include "base/checked.h"
+#include "base/file_names.h"
+#include "base/store.h"
 #include "files/claim.h"
-#include "files/file_set_state.h"
 #include "files/output_free.h"
 
 namespace dcp {
+
+struct FileSet::State {
+  enum class Form : uint8_t { kFile, kFolder, kInPlace };
+  struct File {
+    std::string name, final_name;  // in the folder that the files are written into; equal if the folder is renamed as a whole
+    uint64_t bytes;
+    std::optional<FileFacts> made{};  // as soon as they are known
+    Sharing sharing = Sharing::kCopy;
+  };
+
+  Io& io;
+  const std::string out;
+  const FileSetOptions options;
+  const std::string name, partial, old;  // of the output, and beside it
+  Form form = Form::kFile;
+  OpenFile around, inside;  // the folder of those names; the one that files are written into, if it is a different one
+  std::string lock_name;
+  OpenFile lock;
+  uint32_t owner = 0;  // of files that we create here
+  std::vector<File> files;
+  RecentFiles opened;
+  bool made_folder = false;             // `partial` is a folder of ours
+  FileId made_id;                       // of it
+  std::optional<uint32_t> permissions;  // that it will get; until then it is private to its owner. nullopt: it has them
+  bool committed = false;
+
+  State(Io& the_io, std::string path, FileSetOptions the_options)
+      : io(the_io),
+        out(without_trailing_slashes(std::move(path))),
+        options(the_options),
+        name(split_path(out).name),
+        partial(beside(name, kPartial)),
+        old(beside(name, kOld)),
+        opened(the_options.open_files) {}
+  ~State() { clean_up(); }
+
+  void prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes);
+  void check_capabilities() const;
+  void take_lock();
+  void remove_leftovers(std::vector<std::string>& found);
+  void check_space(const std::vector<FileSpec>& specs) const;
+  void make_partial_folder();
+  void create(const FileSpec& spec);
+  bool share(const FileSpec& spec, File& file);
+  Handle folder() const { return inside ? inside.get() : around.get(); }
+  std::string path_of(const std::string& beside_out) const { return split_path(out).prefix + beside_out; }
+  std::string path_of(const File& f) const {
+    return form == Form::kFile ? path_of(f.name) : (form == Form::kInPlace ? out : path_of(partial)) + "/" + f.name;
+  }
+  std::shared_ptr<const OpenFile> handle(uint32_t file);
+  // Only a descriptor that was open all the time is sure to report write-back errors when it is synced.
+  Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
+  bool is_written(const FileFacts& made, const std::optional<FileFacts>& now) const;
+  void check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const;
+  struct Renaming {
+    const std::string& path;  // for messages
+    Handle in = 0;
+    const std::string &from, &to;
+  };
+  void rename_written(const Renaming& r, const FileFacts& made, Replace replace);
+  void name_file(uint32_t file, Replace replace);
+  void check_folder() const;
+  void swap_folders();
+  void name_in_place();
+  void remove_written(const std::string& file, const FileFacts& made);
+  void clean_up() noexcept;
+  void sync_folder(Handle which) {
+    if (options.sync) io.sync_folder(which);
+  }
+};
 
 void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes) {
   check_output_free(io, out, options.folder, options.replace);
@@ -237,5 +308,104 @@ std::string FileSet::name_of(uint32_t file) const {
 
 FileId FileSet::folder_id() const { return state_->made_id; }
 void FileSet::abort() noexcept { state_->clean_up(); }
+
+// --- how the written files get the output's name
+
+// The file is checked before the rename, and again afterwards, since its name may come to mean another file in between. Such a file is
+// renamed back.
+void FileSet::State::rename_written(const Renaming& r, const FileFacts& made, Replace replace) {
+  check_written(r.path, made, io.facts(r.in, r.from));
+  io.rename(r.in, r.from, r.to, replace);
+  bool written = true;  // if it cannot be checked afterwards, the check before must do
+  ignoring_errors([&] { written = is_written(made, io.facts(r.in, r.to)); });
+  if (written) return;
+  ignoring_errors([&] {
+    try {
+      io.rename(r.in, r.to, r.from, Replace::kNo);
+    } catch (const Error&) {  // the name is taken again; a file must at least not keep the output's name
+      if (made.kind == FileKind::kRegular) io.remove_file(r.in, r.to);
+    }
+  });
+  fail(ProblemId::output_swapped, Place{.path = r.path});
+}
+
+// Links the open file to its name, so that no other file can get it. A name that is taken can only be replaced by a rename.
+void FileSet::State::name_file(uint32_t file, Replace replace) {
+  const File& f = files[file];
+  if (replace == Replace::kNo && f.sharing == Sharing::kCopy && io.link(handle(file)->get(), folder(), f.final_name)) return;
+  rename_written({path_of(f), folder(), f.name, f.final_name}, *f.made, replace);
+}
+
+void FileSet::State::check_folder() const {
+  for (const File& f : files) check_written(path_of(f), *f.made, io.facts(inside.get(), f.name));
+  if (io.list(inside.get()).size() != files.size()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "other files");
+}
+
+// The moment without an output is as short as possible without an exchange; remove_leftovers repairs a crash in it. All memory is allocated
+// before, since afterwards there is no way back.
+void FileSet::State::swap_folders() {
+  check_folder();
+  const auto there = options.replace == Replace::kYes ? io.open_folder(around.get(), name) : std::nullopt;
+  OpenFile replaced;
+  std::vector<DirEntry> outdated;
+  if (there) {
+    replaced = OpenFile(io, *there);
+    outdated = io.list(replaced.get());
+    check_replaceable(out, outdated);
+    rename_written({out, around.get(), name, old}, io.facts(replaced.get()), Replace::kNo);
+  } else if (options.replace == Replace::kYes && io.facts(around.get(), name).value_or(FileFacts{}).link) {
+    io.remove_file(around.get(), name);  // a link holds no data, and the sandbox does not allow renaming it
+  }
+  bool named = false;
+  try {
+    rename_written({path_of(partial), around.get(), partial, name}, io.facts(inside.get()), Replace::kNo);
+    named = true;
+    // A file could be swapped after the first check, and even after the second: by a call that had found the folder under its old name and
+    // waited for ours to end. What others do in the folder afterwards, no run can know.
+    check_folder();
+    if (permissions) io.set_permissions(inside.get(), *permissions);
+    check_folder();
+  } catch (...) {
+    if (named) ignoring_errors([&] { io.rename(around.get(), name, partial, Replace::kNo); });
+    if (replaced) ignoring_errors([&] { io.rename(around.get(), old, name, Replace::kNo); });
+    throw;
+  }
+  committed = true;
+  if (permissions) sync_folder(inside.get());
+  sync_folder(around.get());
+  if (!replaced) return;
+  for (const DirEntry& e : outdated) io.remove_file(replaced.get(), e.name);
+  replaced = OpenFile();
+  io.remove_folder(around.get(), old);
+}
+
+// The last file implies that the others exist, so it must not reach the disk before them. Working names are removed after it: until then
+// they show the next run which files are ours.
+void FileSet::State::name_in_place() {
+  const auto now = io.facts(out);
+  if (!now || now->id != io.facts(inside.get()).id) fail(ProblemId::output_swapped, Place{.path = out});
+  for (uint32_t i = 0; i < files.size(); ++i) {
+    if (i > 0 && i + 1 == files.size()) sync_folder(inside.get());
+    name_file(i, Replace::kNo);
+  }
+  committed = true;
+  for (const File& f : files) remove_written(f.name, *f.made);
+  sync_folder(inside.get());
+}
+
+void FileSet::commit() {
+  State& s = *state_;
+  switch (s.form) {
+    case State::Form::kFile:
+      s.name_file(0, s.options.replace);
+      s.committed = true;
+      s.remove_written(s.partial, *s.files[0].made);
+      s.sync_folder(s.around.get());
+      break;
+    case State::Form::kFolder: s.swap_folders(); break;
+    case State::Form::kInPlace: s.name_in_place(); break;
+  }
+  s.clean_up();
+}
 
 }  // namespace dcp

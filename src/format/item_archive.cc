@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/sums.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "format/decoders.h"
 #include "pickle/tokens.h"
 

@@ -1,6 +1,6 @@
 #include "format/item_metadata_write.h"
 
-#include "format/torch_item_write.h"
+#include "format/torch_archive.h"
 
 namespace dcp {
 namespace {

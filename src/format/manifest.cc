@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "format/dtype.h"
 #include "format/json_text.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "catalog/cover.h"
-#include "catalog/rank_boxes.h"
+#include "catalog/placements.h"
 #include "inputs/rank_shards.h"
 
 namespace dcp {

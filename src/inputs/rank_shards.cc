@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "catalog/rank_boxes.h"
+#include "catalog/placements.h"
 
 namespace dcp {
 namespace {

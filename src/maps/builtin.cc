@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/closest.h"
+#include "base/text.h"
 #include "maps/builtin_texts.h"
 #include "maps/names.h"
 #include "maps/parse.h"

@@ -12,7 +12,6 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "maps/model_map.h"
 
 namespace dcp::maps {

@@ -31,7 +31,6 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/problem.h"
-#include "pickle/cells.h"
 #include "pickle/memo.h"
 #include "pickle/tokens.h"
 #include "pickle/value.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <unordered_set>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "pickle/shadow.h"
 #include "pickle/tokens.h"
 

@@ -16,10 +16,9 @@
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "format/dcp_metadata.h"
-#include "format/torch_item_write.h"
+#include "format/torch_archive.h"
 #include "pickle/splice.h"
 #include "pickle/writer.h"
-#include "plan/flat_entries.h"
 #include "plan/layout.h"
 #include "plan/plan.h"
 #include "plan/plan_metadata.h"
@@ -48,7 +47,7 @@ class DcpItems {
 
   // Both return the bytes of the item. `key` is for messages.
   uint64_t copy(ItemId id, std::string_view key, At at);
-  // A dict or list whose leaves are items of the source (flat_entries.h). They must have been resolved with their pickles.
+  // A dict or list whose leaves are items of the source (plan/tree.h). They must have been resolved with their pickles.
   uint64_t container(const FlatEntries& flat, uint32_t node, At at);
 
  private:

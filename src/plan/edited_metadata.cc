@@ -7,8 +7,8 @@
 #include "base/checked.h"
 #include "catalog/data_files.h"
 #include "plan/dcp_layout.h"
-#include "plan/flat_entries.h"
 #include "plan/plan_metadata.h"
+#include "plan/tree.h"
 
 namespace dcp {
 namespace {

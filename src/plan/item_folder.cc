@@ -7,11 +7,11 @@
 
 #include "base/checked.h"
 #include "base/file_names.h"
-#include "catalog/rank_boxes.h"
+#include "catalog/placements.h"
 #include "format/item_metadata_write.h"
 #include "format/json_text.h"
 #include "format/safetensors.h"
-#include "format/torch_item_write.h"
+#include "format/torch_archive.h"
 #include "plan/torch_layout.h"
 
 namespace dcp {

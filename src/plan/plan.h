@@ -21,7 +21,7 @@ namespace dcp {
 DCP_MEMBERS(ItemRecord, offset, bytes, packed, item, duplicate, crc, has_crc, is_data);
 
 // One output payload: a box of a tensor, row-major, little-endian, in `dtype`. Bare, or inside an item of its own: a torch archive whose
-// bytes, except the payload and its CRC, follow from dtype and sizes (format/torch_item_write.h), so only its place is stored.
+// bytes, except the payload and its CRC, follow from dtype and sizes (format/torch_archive.h), so only its place is stored.
 struct Region {
   uint64_t file_offset = 0;  // of the first element, in bytes
   uint64_t box_at = 0;       // in Plan::numbers: rank offsets, then rank sizes

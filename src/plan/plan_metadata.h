@@ -4,8 +4,8 @@
 #include <functional>
 #include <string_view>
 
-#include "plan/flat_entries.h"
 #include "plan/plan.h"
+#include "plan/tree.h"
 #include "select/select.h"
 
 namespace dcp {

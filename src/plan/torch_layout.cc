@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "format/torch_item_write.h"
+#include "format/torch_archive.h"
 #include "pickle/weights_only.h"
 #include "plan/layout.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "ranks/tree.h"
+#include "ranks/session.h"
 #include "ranks/wire.h"
 
 namespace dcp {

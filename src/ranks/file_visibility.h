@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catalog/structure.h"
-#include "ranks/tree.h"
+#include "ranks/session.h"
 
 namespace dcp {
 

@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/store.h"
 #include "inputs/open.h"
-#include "ranks/tree.h"
+#include "ranks/session.h"
 
 namespace dcp {
 

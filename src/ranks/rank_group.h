@@ -11,7 +11,7 @@
 #include "items/resolve.h"
 #include "plan/plan.h"
 #include "ranks/file_visibility.h"
-#include "ranks/tree.h"
+#include "ranks/session.h"
 
 namespace dcp {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/closest.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

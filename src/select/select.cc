@@ -7,7 +7,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "base/closest.h"
 #include "base/text.h"
 #include "select/globs.h"
 #include "select/rename.h"
@@ -371,16 +370,6 @@ std::string joined(std::span<const PathPart> path) {
 void name_by_paths(const Catalog& catalog, Selection& s) {
   for (Entry& e : s.entries)
     if (catalog.traits().in_torch_files && e.key.find('#') != e.key.npos) e.key = s.texts.emplace_back(joined(s.path(e)));
-}
-
-Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes) {
-  dtypes.scope = DtypeScope::kAll;
-  Selection s;
-  Entry e{.ref = key, .key = {}};
-  add_source_path(catalog, e, s);
-  s.entries.push_back(e);
-  choose_dtypes(catalog, dtypes, s);
-  return s;
 }
 
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {

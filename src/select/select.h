@@ -137,9 +137,6 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 // name; one that goes by paths holds them.
 void name_by_paths(const Catalog& catalog, Selection& selection);
 
-// This key alone, whether or not it is model. Looks at no other key.
-Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes);
-
 // Whether a model-only selection would leave keys out or strip a root.
 bool is_more_than_model(const Selection& selection);
 

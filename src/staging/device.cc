@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "modules/loader.h"
+
 namespace dcp {
 namespace {
 
@@ -101,6 +103,12 @@ void Device::gather(const Stream& stream, const Gather& gather, std::byte* to) {
 void Device::wait(const Stream& stream) {
   DcpctlReason error{};
   check(table_.wait(handle_, stream.get(), &error), "the stream", error);
+}
+
+const DcpctlDeviceTable& cuda_device_table(const std::vector<std::string>& module_folders) {
+  const DcpctlDeviceTable& table = open_module(module_folders, kCudaModule);
+  if (device_count(table) == 0) fail(ProblemId::device_missing, {}, "no GPU");
+  return table;
 }
 
 }  // namespace dcp

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -49,5 +50,11 @@ class Device {
   uint32_t index_;
   void* handle_ = nullptr;
 };
+
+// The GPUs of this machine, through libdcpctl_cuda.so.
+
+// Opens the module (modules/loader.h). Throws module_missing, module_broken, module_differs; device_missing, with the driver's reason,
+// where there is no GPU.
+const DcpctlDeviceTable& cuda_device_table(const std::vector<std::string>& module_folders);
 
 }  // namespace dcp

@@ -7,10 +7,9 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "base/limits.h"
+#include "base/machine.h"
 
 namespace dcp {
 namespace {
@@ -20,13 +19,6 @@ constexpr uint64_t kPage = 4096;
 
 // linux/mempolicy.h
 constexpr int kDefaultPolicy = 0, kBindPolicy = 2;
-
-std::string text_of(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -44,7 +36,7 @@ HostMemoryFacts parse_meminfo(std::string_view text) {
   return {.total_bytes = kib("MemTotal:"), .available_bytes = kib("MemAvailable:")};
 }
 
-HostMemoryFacts host_memory_facts() { return parse_meminfo(text_of("/proc/meminfo")); }
+HostMemoryFacts host_memory_facts() { return parse_meminfo(kernel_text("/proc/meminfo")); }
 
 std::vector<int> parse_nodes(std::string_view text) {
   std::vector<int> nodes;
@@ -63,7 +55,7 @@ std::vector<int> parse_nodes(std::string_view text) {
 }
 
 std::vector<int> memory_nodes() {
-  const std::vector<int> nodes = parse_nodes(text_of("/sys/devices/system/node/has_memory"));
+  const std::vector<int> nodes = parse_nodes(kernel_text("/sys/devices/system/node/has_memory"));
   return nodes.empty() ? std::vector<int>{0} : nodes;
 }
 

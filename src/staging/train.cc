@@ -6,13 +6,16 @@
 #include <deque>
 #include <future>
 #include <memory>
+#include <numeric>
 
+#include "base/text.h"
 #include "base/workers.h"
 #include "exec/dcp_folder.h"
 #include "exec/synthetic.h"
 #include "kernels/kernels.h"
 #include "select/training_state.h"
 #include "staging/host_memory.h"
+#include "staging/measure.h"
 
 namespace dcp {
 namespace {
@@ -244,6 +247,11 @@ class Trainer {
   SerialQueue writer_;  // last: its thread uses all of the above
 };
 
+uint64_t mean_step(const TrainResult& r) {
+  const size_t n = std::max<size_t>(r.step_ns.size(), 2) - 1;  // the last step is saved in another way
+  return std::accumulate(r.step_ns.begin(), r.step_ns.begin() + static_cast<ptrdiff_t>(std::min(n, r.step_ns.size())), uint64_t{0}) / n;
+}
+
 }  // namespace
 
 std::string_view name_of(SaveMode mode) { return kNames[static_cast<size_t>(mode)]; }
@@ -259,6 +267,37 @@ std::byte stamp_of(uint32_t step) { return static_cast<std::byte>(0x30 + step % 
 
 TrainResult train(Io& io, Device& device, const Workload& workload, const TrainSpec& spec, const StopFlag& stop) {
   return Trainer(io, device, workload, spec, stop).run();
+}
+
+TrainSummary summarize(const TrainResult& result, const TrainResult& without_saves) {
+  std::vector<uint64_t> stalls, durable;
+  for (const SaveFacts& s : result.saves) {
+    if (s.last && result.saves.size() > 1) continue;
+    stalls.push_back(s.stall_ns());
+    durable.push_back(s.durable_ns);
+  }
+  TrainSummary summary{.step_ns = mean_step(result)};
+  if (!stalls.empty()) {
+    summary.stall_ns = spread_of(stalls).median;
+    summary.durable_ns = spread_of(durable).median;
+  }
+  const uint64_t bare = mean_step(without_saves);
+  if (bare > 0) summary.overhead = static_cast<double>(summary.step_ns) / static_cast<double>(bare) - 1;
+  return summary;
+}
+
+std::string train_verdict(const std::vector<TrainResult>& modes, const TrainResult& without_saves) {
+  const TrainResult* best = nullptr;
+  std::string others;
+  for (const TrainResult& m : modes)
+    if (best == nullptr || summarize(m, without_saves).stall_ns < summarize(*best, without_saves).stall_ns) best = &m;
+  if (best == nullptr) return "No mode was measured.";
+  for (const TrainResult& m : modes)
+    if (&m != best)
+      others += (others.empty() ? "; " : ", ") + std::string(name_of(*m.mode)) + " " + duration(summarize(m, without_saves).stall_ns);
+  const TrainSummary s = summarize(*best, without_saves);
+  return "Save in mode " + std::string(name_of(*best->mode)) + ": each save stalls training for " + duration(s.stall_ns) +
+         " and is durable after " + duration(s.durable_ns) + ", with " + human_bytes(best->host_bytes) + " of host memory" + others + ".";
 }
 
 }  // namespace dcp

@@ -29,7 +29,7 @@ std::vector<uint64_t> offsets_of(const std::vector<FolderTensor>& tensors, uint6
 std::vector<Workload> size_curve(uint64_t first, uint64_t last);
 Workload many_of(uint64_t count, uint64_t bytes);
 
-// Built-in lists of tensors (models.cc).
+// Built-in lists of tensors.
 std::vector<std::string_view> model_names();
 struct ModelSpec {
   std::string_view name;

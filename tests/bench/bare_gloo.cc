@@ -10,7 +10,6 @@
 #include "modules/loader.h"
 #include "ranks/launcher.h"
 #include "ranks/session.h"
-#include "ranks/tree.h"
 
 using namespace dcp;
 

@@ -164,7 +164,7 @@ def torch_staging(out, ours):
 
 
 def model_sizes():
-    """Bytes of the tensors of llama-1b in bfloat16, as src/staging/models.cc has them."""
+    """Bytes of the tensors of llama-1b in bfloat16, as src/staging/workload.cc has them."""
     layers, hidden, key_value, intermediate, vocabulary = 16, 2048, 512, 8192, 128256
     layer = [hidden * hidden, key_value * hidden, key_value * hidden, hidden * hidden, *[intermediate * hidden] * 3, hidden, hidden]
     return [2 * n for n in [vocabulary * hidden, *layer * layers, hidden]]

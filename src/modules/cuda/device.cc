@@ -1,15 +1,25 @@
 // libdcpctl_cuda.so: the table of modules/device.h on the CUDA runtime, linked statically. Without a driver its first call says so.
 #include "modules/device.h"
 
+#include <cuda_runtime_api.h>
+
 #include <cctype>
+#include <cstdio>
 #include <string>
 
-#include "modules/cuda/call.h"
 #include "modules/cuda/kernels.h"
 #include "modules/cuda/nvml.h"
 
 namespace dcpctl_cuda {
 namespace {
+
+// Wraps a call of the CUDA runtime as the table requires: returns 0, or CUDA's code with its text.
+int check(cudaError_t code, const char* what, DcpctlReason* why) {
+  if (code == cudaSuccess) return 0;
+  cudaGetLastError();  // clears it, or the next call would report it
+  std::snprintf(why->text, sizeof why->text, "%s: %s (%s)", what, cudaGetErrorString(code), cudaGetErrorName(code));
+  return static_cast<int>(code);
+}
 
 struct Handle {
   int device;

@@ -1,7 +1,7 @@
-#include "base/closest.h"
-
 #include <catch2/catch_test_macros.hpp>
 #include <initializer_list>
+
+#include "base/text.h"
 
 using namespace dcp;
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {

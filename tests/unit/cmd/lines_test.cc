@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "line/command_text.h"
+#include "line/help_text.h"
 #include "line/progress.h"
 #include "report/page/page.h"
 

@@ -9,7 +9,7 @@
 #include "report/step_text.h"
 #include "report/values_text.h"
 #include "request/dtype_flags.h"
-#include "request/output_name.h"
+#include "request/model_file.h"
 
 namespace dcp::cmd {
 namespace {

@@ -1,9 +1,8 @@
-#include "format/torch_item_write.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/sums.h"
 #include "format/items.h"
+#include "format/torch_archive.h"
 
 using namespace dcp;
 using namespace dcp::test;

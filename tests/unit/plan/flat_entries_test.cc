@@ -1,10 +1,9 @@
 // Which keys torch up to 2.3 makes of a state dict.
-#include "plan/flat_entries.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "catalog/made_blobs.h"
 #include "plan/opened.h"
+#include "plan/tree.h"
 
 using namespace dcp;
 using namespace dcp::test;

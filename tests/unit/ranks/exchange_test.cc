@@ -15,7 +15,7 @@
 #include "ranks/blocks.h"
 #include "ranks/file_visibility.h"
 #include "ranks/rank_group.h"
-#include "ranks/tree.h"
+#include "ranks/session.h"
 
 namespace dcp {
 namespace {

@@ -10,7 +10,6 @@
 #include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
 #include "ranks/file_visibility.h"
-#include "ranks/tree.h"
 #include "ranks/wire.h"
 
 namespace dcp {

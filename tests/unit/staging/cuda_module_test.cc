@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/error_line.h"
-#include "staging/cuda_device.h"
 #include "staging/device.h"
 
 using namespace dcp;
