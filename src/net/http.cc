@@ -211,6 +211,19 @@ HttpAnswer Http::ask(const std::string& path, const HttpRequest& request, std::s
   }
 }
 
+HttpAnswer Http::follow(const std::string& path, std::string& url, const RequestFor& request_for, std::string& body) {
+  HttpAnswer answer;
+  for (int hops = 0; hops < 6; ++hops) {
+    const std::optional<HttpRequest> request = request_for(url);
+    if (!request) return answer;
+    answer = ask(path, *request, body);
+    std::string to = answer.status / 100 == 3 ? joined_url(url, answer.header("location")) : "";
+    if (to.empty()) return answer;
+    url = std::move(to);
+  }
+  fail(ProblemId::net_refused, {.path = path}, "more than five redirects");
+}
+
 namespace {
 void check(int outcome, const std::string& path, const DcpctlReason& why) {
   if (outcome != 0) fail(ProblemId::net_credentials, {.path = path}, why.text);

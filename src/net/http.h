@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,9 @@ class Http {
   HttpAnswer send(const std::string& path, const Make& make, MutableBytes into, const Check& check);
   // The same with the body as text of at most `cap` bytes.
   HttpAnswer ask(const std::string& path, const HttpRequest& request, std::string& body, size_t cap = 16 << 20);
+  // The same of `url`, and of where redirects lead from there: `url` is then the last. What has no request is not asked.
+  using RequestFor = std::function<std::optional<HttpRequest>(const std::string& url)>;
+  HttpAnswer follow(const std::string& path, std::string& url, const RequestFor& request_for, std::string& body);
 
   std::string sha256(std::string_view data);
   std::string hmac_sha256(std::string_view key, std::string_view data);

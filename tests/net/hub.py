@@ -51,6 +51,10 @@ class Hub:
         self.requests.append(request.path)
         if self.gated and request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self.send(request, 401, b'{"error":"Access to model is restricted"}', X_Error_Code="GatedRepo")
+        if "/org/renamed/" in request.path:
+            return self.send(request, 307, b"Temporary Redirect", Location=request.path.replace("/org/renamed/", "/org/runs/"))
+        if "/org/moved/" in request.path:
+            return self.send(request, 308, Location="https://hub.invalid/x?secret")
         path = urllib.parse.unquote(request.path)
         parts = path.strip("/").split("/")
         if parts[0] == "api":

@@ -171,6 +171,8 @@ def hub_alone(t, hub, folder):
     t.says(0, "", "inspect", "hf://models/org/runs/hf", **variables, HF_TOKEN_PATH=t.scratch / "token")
     t.says(4, ["404 RepoNotFound", "is there org/none at"], "inspect", "hf://org/none", **variables, HF_TOKEN=TOKEN)
     t.says(2, "hf://ORG/NAME[@REVISION][/PATH]", "inspect", "hf://org", **variables)
+    t.says(0, "", "verify", "hf://org/renamed/hf", **variables, HF_TOKEN=TOKEN)
+    t.says(4, ["the store refuses: 308", "hint: it leads to hub.invalid: HF_ENDPOINT names another hub"], "inspect", "hf://org/moved", **variables, HF_TOKEN=TOKEN)
     # One resolution a file, however many ranges are read.
     hub.requests.clear()
     t.says(0, "", "verify", "hf://org/runs/hf", **variables, HF_TOKEN=TOKEN)
