@@ -8,9 +8,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,19 +89,37 @@ class Http {
   std::string sign_rs256(const std::string& path, const std::string& pem, std::string_view data);
 
  private:
-  int send_in_turn(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why);
-  [[noreturn]] void give_up(const std::string& path, const HttpRequest& request, int outcome, const std::string& why, unsigned tries);
-  int send_once(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why);
+  using Clock = std::chrono::steady_clock;
+  // A request and where it stands: those that are repeated have an end.
+  struct Turn {
+    const std::string& path;
+    const HttpRequest& request;
+    Clock::time_point end;
+    HttpAnswer answer{};
+    int outcome = 0;
+    std::string why{};
+  };
+  struct Failure {
+    Clock::time_point when;
+    HttpAnswer answer;
+    std::optional<Problem> problem;
+  };
+  void send_in_turn(Turn& turn, MutableBytes into);
+  void send_once(Turn& turn, MutableBytes into);
+  HttpAnswer give_up(const Turn& turn, unsigned tries);
+  Problem problem_of(const Turn& turn, unsigned tries);
+  std::optional<HttpAnswer> failed_before(const HttpRequest& request);
   void pause(std::chrono::milliseconds time) const;
   void check_stop() const;
-  const std::string& ca_bundle();
+  std::string ca_bundle() const;  // "": curl's own
+  bool has_answered(const std::string& host);
 
   std::shared_ptr<const Settings> settings_;
   Counts counts_;
-  std::atomic<bool> has_answered_ = false;
   std::mutex mutex_;  // of what is found out once
   const DcpctlNetTable* module_;
-  std::string ca_bundle_;
+  std::set<std::string> answered_;           // hosts that have
+  std::map<std::string, Failure> failures_;  // of requests that were given up, by method and URL
   Gate gate_;
 };
 

@@ -162,6 +162,11 @@ def much(t):
         FAULTS.append(f"104 GB: {said!r}")
 
 
+def soon(what, begin, seconds):
+    if time.monotonic() - begin > seconds:
+        FAULTS.append(f"{what}: {time.monotonic() - begin:.1f} s")
+
+
 def hub_alone(t, hub, folder):
     variables = {"HF_ENDPOINT": hub.url}
     hub.gated = True
@@ -233,6 +238,12 @@ def single(t, proxy, folder):
     t.says(4, ["the store did not answer", "was asked"], "inspect", at, "--net-timeout", "1", **aws(proxy, AWS_ENDPOINT_URL="http://127.0.0.1:1"))
     proxy.faults = Faults(slow_down=1.0)
     t.says(4, "503 SlowDown: Please reduce your request rate.", "inspect", at, "--net-timeout", "1", **aws(proxy))
+    # A deadline holds for all that is asked of the same.
+    for faults, port in [(Faults(hung=1.0), proxy.port), (Faults(slow_down=1.0), proxy.port), (Faults(), 1)]:
+        proxy.faults = faults
+        begin = time.monotonic()
+        t.says(4, "hint: ", "inspect", at, "--net-timeout", "3", **aws(proxy, AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}"))
+        soon("--net-timeout 3", begin, 5)
     # Ctrl-C, while a store is silent and while it is waited for.
     for faults in [Faults(hung=1.0), Faults(latency=20), Faults(slow_down=1.0)]:
         proxy.faults = faults

@@ -157,6 +157,17 @@ TEST_CASE("A store that does not answer, and one that nobody has credentials for
   CHECK(t.problem_of_reading().id == ProblemId::net_credentials);
 }
 
+TEST_CASE("What was given up is not asked again") {
+  OnScript t;
+  t.settings->timeout_s = 1;
+  for (int i = 0; i < 20; ++i) t.say("", "<Error><Code>SlowDown</Code></Error>", 503);
+  const Problem p = t.problem_of_reading();
+  CHECK(p.got == "503 SlowDown");
+  const size_t asked = t.script.asked.size();
+  CHECK(t.problem_of_reading().got == p.got);
+  CHECK(t.script.asked.size() == asked);
+}
+
 TEST_CASE("A signal ends a request that would be repeated") {
   OnScript t;
   t.say("", "", 503);
