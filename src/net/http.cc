@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/sandbox.h"
 #include "base/text.h"
 #include "modules/loader.h"
 #include "net/answers.h"
@@ -166,7 +167,7 @@ HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes in
     if (const auto seconds = decimal<uint32_t>(answer.header("retry-after")))
       wait = std::max(wait, milliseconds(1000ll * std::min(*seconds, 30u)));
     const unsigned tries = turn.outcome == kDcpctlNetNoHost ? kTriesForHost : kFirstTries;
-    const bool is_over = turn.outcome == kDcpctlNetWrong || request.local ||
+    const bool is_over = turn.outcome == kDcpctlNetWrong || turn.outcome == kDcpctlNetKeptIn || request.local ||
                          (n >= tries && !has_answered(parse_url(request.url)->authority())) || Clock::now() + wait >= turn.end;
     if (is_over) return give_up(turn, n);
     ++counts_.retries;
@@ -214,7 +215,12 @@ std::optional<HttpAnswer> Http::failed_before(const HttpRequest& request) {
 Problem Http::problem_of(const Turn& turn, unsigned tries) {
   const std::string host = parse_url(turn.request.url)->authority(), bundle = ca_bundle();
   Problem p = make_problem(ProblemId::net_failed, {.path = turn.path}, turn.why);
-  if (turn.why.find("certificate") != turn.why.npos) {
+  if (turn.outcome == kDcpctlNetKeptIn && is_confined()) {
+    p = make_problem(ProblemId::sandbox_failed, {.path = turn.path}, host + ", which has another port than the address that was given");
+    p.what = "the sandbox lets no connection out to this place";
+  } else if (turn.outcome == kDcpctlNetKeptIn) {
+    p.hint = "this machine, or what the process runs in, forbids connections to " + host;
+  } else if (turn.why.find("certificate") != turn.why.npos) {
     p.hint = "certificates are looked up in " + (bundle.empty() ? "curl's own place" : bundle) +
              (bundle == settings_->value("AWS_CA_BUNDLE") ? ", as AWS_CA_BUNDLE says" : "; SSL_CERT_FILE names others");
   } else if (turn.outcome == kDcpctlNetNoHost) {

@@ -167,6 +167,11 @@ def soon(what, begin, seconds):
         FAULTS.append(f"{what}: {time.monotonic() - begin:.1f} s")
 
 
+def confines_tcp(t, variables):
+    said = t.run("inspect", "hf://org/runs/hf", "-vv", **variables, HF_TOKEN=TOKEN)[2]
+    return "confined to what the command line names" in said and "TCP is not confined" not in said
+
+
 def hub_alone(t, hub, folder):
     variables = {"HF_ENDPOINT": hub.url}
     hub.gated = True
@@ -184,6 +189,14 @@ def hub_alone(t, hub, folder):
     resolved = [r for r in hub.requests if "/resolve/" in r]
     if len(resolved) != len(set(resolved)):
         FAULTS.append(f"files are resolved more than once: {resolved}")
+    # Files on a port that nobody could foresee: the sandbox keeps it shut, which is said at once.
+    hub.files_port = hub.other_port
+    begin = time.monotonic()
+    if confines_tcp(t, variables):
+        t.says(4, [f"the sandbox lets no connection out to this place: localhost:{hub.other_port}", "hint: --sandbox off"], "verify", "hf://org/runs/hf", **variables, HF_TOKEN=TOKEN)
+        soon("a port that the sandbox keeps shut", begin, 5)
+    t.says(0, "", "verify", "hf://org/runs/hf", "--sandbox", "off", **variables, HF_TOKEN=TOKEN)
+    hub.files_port = hub.port
     # Signed addresses that end at once are asked for again, and an end without end is an error.
     hub.lasting = -1
     t.says(4, "403 AccessDenied: Request has expired", "verify", "hf://org/runs/hf", **variables, HF_TOKEN=TOKEN)

@@ -168,6 +168,13 @@ TEST_CASE("What was given up is not asked again") {
   CHECK(t.script.asked.size() == asked);
 }
 
+TEST_CASE("A connection that this process may not make is tried once") {
+  OnScript t;
+  t.say("", "", 0, kDcpctlNetKeptIn);
+  CHECK_THAT(t.problem_of_reading().hint, ContainsSubstring("forbids connections to 127.0.0.1:1"));
+  CHECK(t.script.asked.size() == 1);
+}
+
 TEST_CASE("A signal ends a request that would be repeated") {
   OnScript t;
   t.say("", "", 503);
