@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/file_names.h"
 #include "base/sandbox.h"
 #include "base/text.h"
 #include "modules/loader.h"
@@ -66,9 +67,10 @@ const DcpctlNetTable& Http::module() {
   return *module_;
 }
 
-std::string Http::ca_bundle() const {
-  for (const char* name : {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
-    if (std::string given = settings_->value(name); !given.empty()) return given;
+std::string Http::ca_bundle(const std::string& path) const {
+  // Of AWS and its like alone, as its own programs take it; the others as curl does.
+  for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (std::string given = settings_->value(name); !given.empty() && (*name != 'A' || scheme_of(path) == "s3")) return given;
   struct stat facts{};
   for (const char* bundle : kBundles)
     if (::stat(bundle, &facts) == 0) return bundle;
@@ -116,7 +118,7 @@ void Http::send_once(Turn& turn, MutableBytes into) {
   const int64_t left = std::chrono::duration_cast<milliseconds>(end - Clock::now()).count();
   const auto silence = request.local ? 1000 : std::clamp<int64_t>(std::min<int64_t>(settings_->timeout_s * 500, left), 1000, 30'000);
   const auto stopped = [](void* stop) { return static_cast<int>(static_cast<const StopFlag*>(stop)->load() != 0); };
-  const std::string bundle = ca_bundle();
+  const std::string bundle = ca_bundle(path);
   const DcpctlNetRequest raw{.method = request.method.c_str(),
                              .url = request.url.c_str(),
                              .headers = headers.data(),
@@ -213,7 +215,7 @@ std::optional<HttpAnswer> Http::failed_before(const HttpRequest& request) {
 }
 
 Problem Http::problem_of(const Turn& turn, unsigned tries) {
-  const std::string host = parse_url(turn.request.url)->authority(), bundle = ca_bundle();
+  const std::string host = parse_url(turn.request.url)->authority(), bundle = ca_bundle(turn.path);
   Problem p = make_problem(ProblemId::net_failed, {.path = turn.path}, turn.why);
   if (turn.outcome == kDcpctlNetKeptIn && is_confined()) {
     p = make_problem(ProblemId::sandbox_failed, {.path = turn.path}, host + ", which has another port than the address that was given");

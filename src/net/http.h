@@ -111,7 +111,8 @@ class Http {
   std::optional<HttpAnswer> failed_before(const HttpRequest& request);
   void pause(std::chrono::milliseconds time) const;
   void check_stop() const;
-  std::string ca_bundle() const;  // "": curl's own
+  // Of what `path` is read from: "" is curl's own.
+  std::string ca_bundle(const std::string& path) const;
   bool has_answered(const std::string& host);
 
   std::shared_ptr<const Settings> settings_;

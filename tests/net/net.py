@@ -122,7 +122,6 @@ def part_others(t, folder):
     root = buckets(t.scratch / "root", folder)
     web = rclone_http(root)
     hub = Hub(root / "hub")
-    shutil.copytree(folder, root / "hub" / "org" / "runs")
     gcs = fake_gcs(root)
     try:
         reading(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "gs://bucket/runs/", environment(t.scratch, STORAGE_EMULATOR_HOST=gcs.url)))
@@ -319,6 +318,9 @@ def part_ways(t, folder):
     try:
         t.says(0, "", "inspect", at, **aws(proxy, AWS_CA_BUNDLE=pem))
         t.says(0, "", "inspect", at, **aws(proxy, SSL_CERT_FILE=pem))
+        # AWS's variable is for AWS alone.
+        t.says(4, "the store refuses: 4", "inspect", f"{proxy.url}/bucket/x", AWS_CA_BUNDLE="/nowhere", SSL_CERT_FILE=pem)
+        t.says(4, "certificate", "inspect", f"{proxy.url}/bucket/x", AWS_CA_BUNDLE=pem)
         t.says(4, ["certificate", "hint: certificates are looked up in"], "inspect", at, **aws(proxy))
         t.says(4, "the store did not answer", "inspect", at, **aws(proxy, AWS_ENDPOINT_URL=proxy.url.replace("127.0.0.1", "localhost"), SSL_CERT_FILE=pem))
         t.says(0, "", "verify", at, "--sandbox", "on", **aws(server))
