@@ -150,6 +150,30 @@ TEST_CASE("The store's own words, and where the credentials came from") {
   CHECK_THAT(p.hint, ContainsSubstring("AWS_NO_SIGN_REQUEST"));
 }
 
+TEST_CASE("A bucket of another region is asked there, once") {
+  OnScript t;
+  t.variables.erase("AWS_ENDPOINT_URL");
+  t.variables["AWS_REGION"] = "us-east-1";
+  t.say("x-amz-bucket-region: eu-west-3\n", "<Error><Code>PermanentRedirect</Code></Error>", 301);
+  t.say_folder();
+  t.say("content-range: bytes 0-9/10\n", "0123456789", 206);
+  CHECK(t.read(0, 10) == "0123456789");
+  REQUIRE(t.script.asked.size() == 3);
+  CHECK_THAT(t.script.asked[0], ContainsSubstring("https://bucket.s3.us-east-1.amazonaws.com/"));
+  CHECK_THAT(t.script.asked[1], ContainsSubstring("https://bucket.s3.eu-west-3.amazonaws.com/"));
+  CHECK_THAT(t.script.asked[2], ContainsSubstring("https://bucket.s3.eu-west-3.amazonaws.com/f/a"));
+
+  OnScript lost;
+  lost.variables = t.variables;
+  for (int i = 0; i < 2; ++i) lost.say("", "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-3</Region></Error>", 400);
+  CHECK_THAT(lost.problem_of_reading().hint, ContainsSubstring("the bucket is in eu-west-3"));
+  CHECK(lost.script.asked.size() == 2);
+
+  OnScript expired;  // which is no word about the region
+  for (int i = 0; i < 2; ++i) expired.say("x-amz-bucket-region: eu-west-3\n", "<Error><Code>ExpiredToken</Code></Error>", 400);
+  CHECK_THAT(expired.problem_of_reading().hint, ContainsSubstring("sign in again"));
+}
+
 TEST_CASE("A store that does not answer, and one that nobody has credentials for") {
   OnScript t;
   CHECK(t.problem_of_reading().id == ProblemId::net_failed);
