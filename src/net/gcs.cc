@@ -155,9 +155,15 @@ bool Gcs::renew(const std::string&, const HttpAnswer& answer) {
 }
 
 void Gcs::refuse(const std::string& path, const HttpAnswer& answer) {
-  std::string hint;
-  if (answer.status == 401 || answer.status == 403) {
-    const std::string who = !http_.settings().value("GS_ACCESS_KEY_ID").empty() ? "GS_ACCESS_KEY_ID" : source_.empty() ? "nobody" : source_;
+  const std::string who = !http_.settings().value("GS_ACCESS_KEY_ID").empty() ? "GS_ACCESS_KEY_ID" : source_.empty() ? "nobody" : source_;
+  std::string hint = hint_of(answer, who, endpoint(path));
+  if (!hint.empty()) net::refuse(path, answer, hint);
+  if (answer.status == 401) {
+    hint = "the token of " + who + " has ended, or is none: " +
+           (source_ == "CLOUDSDK_AUTH_ACCESS_TOKEN" ? "'gcloud auth print-access-token' prints"
+                                                    : "'gcloud auth application-default login' gives") +
+           " a new one";
+  } else if (answer.status == 403) {
     hint =
         "the credentials were those of " + who + "; reading takes storage.objects.get and storage.objects.list on " + place_of(path).bucket;
   } else if (answer.status == 404) {

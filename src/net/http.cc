@@ -316,6 +316,13 @@ std::string reason_of(const HttpAnswer& answer) {
   return std::to_string(answer.status) + (both.empty() ? "" : " " + both.substr(0, 300));
 }
 
+void refuse_strange(const std::string& path, const HttpAnswer& answer, std::string got, std::string expected) {
+  Problem p = make_problem(ProblemId::net_refused, {.path = path}, std::move(got), std::move(expected));
+  if (answer.header("content-type").starts_with("text/html"))
+    p.hint = "a page for people was answered: a proxy, a page to sign in, or the store's own for its users is at this address";
+  throw Error(std::move(p));
+}
+
 void refuse(const std::string& path, const HttpAnswer& answer, std::string hint) {
   Problem p = make_problem(ProblemId::net_refused, {.path = path}, reason_of(answer));
   p.hint = std::move(hint);

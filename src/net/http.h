@@ -128,7 +128,8 @@ class Http {
 std::string reason_of(const HttpAnswer& answer);
 // The code alone, "AccessDenied"; "": it has none.
 std::string code_of(const HttpAnswer& answer);
-// Throws net_refused.
+// Throws net_refused. `got`: something that this kind of store does not answer.
+[[noreturn]] void refuse_strange(const std::string& path, const HttpAnswer& answer, std::string got, std::string expected);
 [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer, std::string hint);
 
 }  // namespace dcp::net

@@ -124,7 +124,7 @@ std::string Hub::commit_of(const std::string& path, const Repository& r) {
     const HttpAnswer answer = ask(path, "GET", url, body);
     if (!answer.ok()) refuse(path, answer);
     commit = text_at(json::parse(body, nullptr, false), "sha");
-    if (commit.empty()) fail(ProblemId::net_refused, {.path = path}, "an answer without a commit", "that of a hub");
+    if (commit.empty()) refuse_strange(path, answer, "an answer without a commit", "that of a hub");
   }
   return commit;
 }
@@ -147,7 +147,7 @@ Listing Hub::list(const std::string& folder) {
     if (answer.status == 404 && !r.path.empty()) return {};
     if (!answer.ok()) refuse(folder, answer);
     const json entries = json::parse(body, nullptr, false);
-    if (!entries.is_array()) fail(ProblemId::net_refused, {.path = folder}, "an answer that is no listing", "that of a hub");
+    if (!entries.is_array()) refuse_strange(folder, answer, "an answer that is no listing", "that of a hub");
     for (const json& e : entries) {
       const std::string path = text_at(e, "path"), name = split_path(path).name;
       if (path != (r.path.empty() ? name : r.path + "/" + name)) continue;

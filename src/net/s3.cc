@@ -92,7 +92,9 @@ void S3::refuse(const std::string& path, const HttpAnswer& answer) {
   const std::string code = code_of(answer), bucket = place_of(path).bucket;
   std::string who = "nobody: AWS_NO_SIGN_REQUEST is set";
   if (const auto credentials = chain_.credentials(path)) who = credentials->source;
-  std::string hint;
+  std::string hint = hint_of(answer, who, address_of(path, bucket).base);
+  const bool may_cost = code == "AccessDenied" && http_.settings().value("AWS_REQUEST_PAYER").empty();
+  if (!hint.empty()) net::refuse(path, answer, hint);
   if (const std::string region = region_in(answer); !region.empty()) hint = "the bucket is in " + region + ": set AWS_REGION=" + region;
   else if (code == "RequestTimeTooSkewed")
     hint = "the clock of this machine is wrong: it says " + utc(std::time(nullptr), "%F %T") + " UTC";
@@ -100,7 +102,8 @@ void S3::refuse(const std::string& path, const HttpAnswer& answer) {
     hint = "buckets were looked up at " + address_of(path, bucket).base + "; AWS_ENDPOINT_URL names another store";
   else if (code.starts_with("Expired")) hint = "sign in again, or renew what you have: the credentials were those of " + who;
   else if (answer.status == 401 || answer.status == 403)
-    hint = "the credentials were those of " + who + "; reading takes s3:GetObject and s3:ListBucket on " + bucket;
+    hint = "the credentials were those of " + who + "; reading takes s3:GetObject and s3:ListBucket on " + bucket +
+           (may_cost ? ", and AWS_REQUEST_PAYER=requester where readers pay" : "");
   else if (answer.status >= 500 || answer.status == 429) hint = "the store has too much to do, or is ill: try again later";
   net::refuse(path, answer, hint);
 }

@@ -97,8 +97,8 @@ def part_s3(t, folder):
 
 def refusals(t, server):
     at = "s3://bucket/runs/dcp"
-    t.says(4, ["s3://bucket/runs/dcp: the store refuses: 403 InvalidAccessKeyId", "hint: the credentials were those of AWS_ACCESS_KEY_ID of the environment"], "inspect", at, **aws(server, AWS_ACCESS_KEY_ID="NOTTHISKEY000000"))
-    t.says(4, "403 SignatureDoesNotMatch", "inspect", at, **aws(server, AWS_SECRET_ACCESS_KEY="wrong"))
+    t.says(4, ["s3://bucket/runs/dcp: the store refuses: 403 InvalidAccessKeyId", f"hint: {server.url} does not know the key, which was that of AWS_ACCESS_KEY_ID of the environment"], "inspect", at, **aws(server, AWS_ACCESS_KEY_ID="NOTTHISKEY000000"))
+    t.says(4, ["403 SignatureDoesNotMatch", "hint: the secret of AWS_ACCESS_KEY_ID of the environment is wrong, or a proxy"], "inspect", at, **aws(server, AWS_SECRET_ACCESS_KEY="wrong"))
     t.says(5, ["there are no credentials for this store", "AWS_NO_SIGN_REQUEST=YES"], "inspect", at, AWS_ENDPOINT_URL=server.url)
     t.says(5, "no profile nobody", "inspect", at, AWS_ENDPOINT_URL=server.url, AWS_PROFILE="nobody")
     t.says(4, ["404 NoSuchBucket", f"hint: buckets were looked up at {server.url}"], "inspect", "s3://elsewhere/x", **aws(server))
@@ -122,11 +122,14 @@ def part_others(t, folder):
     root = buckets(t.scratch / "root", folder)
     web = rclone_http(root)
     hub = Hub(root / "hub")
+    (root / "bucket" / "login.html").write_text("<html>Sign in</html>")
+    shutil.copytree(folder, root / "hub" / "org" / "runs")
     gcs = fake_gcs(root)
     try:
         reading(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "gs://bucket/runs/", environment(t.scratch, STORAGE_EMULATOR_HOST=gcs.url)))
         reading(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "hf://org/runs/", environment(t.scratch, HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN)))
         from_web(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, f"{web.url}/bucket/runs/", environment(t.scratch)))
+        t.says(4, ["an answer that is no listing", "hint: a page for people was answered"], "inspect", "s3://login.html/x", **aws(web, AWS_ENDPOINT_URL=web.url + "/bucket"))
         hub_alone(t, hub, folder)
         much(t)
     finally:

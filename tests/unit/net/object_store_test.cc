@@ -150,6 +150,38 @@ TEST_CASE("The store's own words, and where the credentials came from") {
   CHECK_THAT(p.hint, ContainsSubstring("AWS_NO_SIGN_REQUEST"));
 }
 
+TEST_CASE("The next step follows from the store's code") {
+  const auto hint_for = [](uint32_t status, std::string body, std::string headers = "") {
+    OnScript t;
+    t.say(std::move(headers), std::move(body), status);
+    return t.problem_of_reading().hint;
+  };
+  const auto error = [](std::string code, std::string text) {
+    return "<Error><Code>" + code + "</Code><Message>" + text + "</Message></Error>";
+  };
+  CHECK_THAT(hint_for(403, error("InvalidAccessKeyId", "")), ContainsSubstring("http://127.0.0.1:1 does not know the key"));
+  CHECK_THAT(hint_for(403, error("SignatureDoesNotMatch", "")), ContainsSubstring("is wrong, or a proxy"));
+  CHECK_THAT(hint_for(403, error("InvalidObjectState", "")), ContainsSubstring("archive"));
+  CHECK_THAT(hint_for(403, error("AccessDenied", "not authorized to perform: kms:Decrypt")), ContainsSubstring("kms:Decrypt"));
+  CHECK_THAT(hint_for(403, error("AccessDenied", "Access Denied")), ContainsSubstring("AWS_REQUEST_PAYER=requester"));
+  CHECK_THAT(hint_for(302, "", "location: https://login.example/x?secret\n"),
+             ContainsSubstring("it leads to login.example, which gets no credentials"));
+  CHECK_THAT(hint_for(200, "<html>Sign in</html>", "content-type: text/html\n"), ContainsSubstring("a page to sign in"));
+}
+
+TEST_CASE("A token of Google's that has ended") {
+  OnScript t;
+  t.variables["CLOUDSDK_AUTH_ACCESS_TOKEN"] = "x";
+  ObjectStore gcs(t.http, make_gcs(*t.http));
+  t.say("", "<Error><Code>AuthenticationRequired</Code></Error>", 401);
+  try {
+    gcs.list("gs://bucket/f");
+    FAIL();
+  } catch (const Error& e) {
+    CHECK_THAT(e.problem().hint, ContainsSubstring("the token of CLOUDSDK_AUTH_ACCESS_TOKEN has ended"));
+  }
+}
+
 TEST_CASE("A bucket of another region is asked there, once") {
   OnScript t;
   t.variables.erase("AWS_ENDPOINT_URL");
