@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <system_error>
 
 #include "base/posix_calls.h"
@@ -46,6 +47,8 @@ Ruleset known_to(int version) {
   return {.files = files, .network = version >= 4 ? kTcp : 0, .scopes = version >= 6 ? kScopes : 0};
 }
 
+std::atomic<bool> g_is_confined = false;
+
 [[noreturn]] void refuse(const std::string& path) { fail(ProblemId::sandbox_failed, Place{.path = path}, posix::reason_of(errno)); }
 
 void allow(int ruleset, const std::string& path, uint64_t access) {
@@ -83,7 +86,9 @@ bool enter_sandbox(const Sandbox& allowed) {
   // An unprivileged process must give up new privileges before it may confine itself.
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) refuse({});
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) refuse({});
-  return true;
+  return g_is_confined = true;
 }
+
+bool is_confined() { return g_is_confined; }
 
 }  // namespace dcp

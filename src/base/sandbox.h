@@ -27,5 +27,6 @@ int landlock_version();
 // Confines the process: no program can be started, and TCP and files can only be used as `allowed` says. False: the kernel has no Landlock,
 // or it is switched off. Throws sandbox_failed if the kernel has it and refuses.
 bool enter_sandbox(const Sandbox& allowed);
+bool is_confined();
 
 }  // namespace dcp

@@ -7,7 +7,7 @@
 
 extern "C" {
 
-enum { kDcpctlNetAbi = 1 };
+enum { kDcpctlNetAbi = 2 };
 
 // What send() returns.
 enum {
@@ -16,6 +16,7 @@ enum {
   kDcpctlNetLost = 2,    // no answer, or a part of one: another try may get it
   kDcpctlNetWrong = 3,   // another try would fail as well: certificates, addresses
   kDcpctlNetNoHost = 4,  // its name is not known
+  kDcpctlNetKeptIn = 5,  // this process may not connect to it
 };
 
 struct DcpctlNetRequest {

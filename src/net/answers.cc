@@ -113,6 +113,17 @@ std::optional<Url> parse_url(std::string_view text) {
   return url.host.empty() || !is_host ? std::nullopt : std::optional(url);
 }
 
+std::string joined_url(const std::string& base, const std::string& location) {
+  const auto url = parse_url(base);
+  if (!url || location.empty()) return {};
+  if (location.find("://") != location.npos) return parse_url(location) ? location : std::string();
+  if (location.starts_with("//")) return url->scheme + ":" + location;
+  const std::string root = url->scheme + "://" + url->authority();
+  if (location.starts_with('/')) return root + location;
+  const std::string path = url->path.substr(0, url->path.find('?'));
+  return root + path.substr(0, path.rfind('/') + 1) + location;
+}
+
 bool is_this_machine(std::string_view host) {
   return host == "localhost" || host.ends_with(".localhost") || host == "[::1]" ||
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);

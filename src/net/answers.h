@@ -29,6 +29,8 @@ struct Url {
   std::string authority() const;  // host, and the port if it is not the scheme's own
 };
 std::optional<Url> parse_url(std::string_view text);
+// Where a redirect of `base` leads; "": nowhere.
+std::string joined_url(const std::string& base, const std::string& location);
 bool is_this_machine(std::string_view host);
 
 std::string hex_of(std::string_view bytes);

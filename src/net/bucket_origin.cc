@@ -37,6 +37,18 @@ HttpRequest BucketOrigin::request(const std::string& path, std::string method, c
           .headers = headers_of(path, to_sign, place.bucket)};
 }
 
+std::string BucketOrigin::hint_of(const HttpAnswer& answer, const std::string& who, const std::string& store) {
+  const std::string code = code_of(answer), reason = lower(reason_of(answer)), to = answer.header("location");
+  if (code == "InvalidAccessKeyId") return store + " does not know the key, which was that of " + who;
+  if (code == "SignatureDoesNotMatch") return "the secret of " + who + " is wrong, or a proxy changes what is sent";
+  if (code == "InvalidObjectState") return "it lies in an archive, from which its owner has to restore it first";
+  if (reason.find("kms") != reason.npos)
+    return "it has a key of KMS, for which reading takes kms:Decrypt: the credentials were those of " + who;
+  if (answer.status / 100 == 3 && code.empty() && !to.empty())
+    return "it leads to " + parse_url(to).value_or(Url{}).authority() + ", which gets no credentials: is " + store + " the store?";
+  return {};
+}
+
 HttpRequest BucketOrigin::get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) {
   HttpRequest asked = request(path, "GET", {}, false);
   for (std::string& h : range_headers(facts, first, last)) asked.headers.push_back(std::move(h));
@@ -94,7 +106,7 @@ Listing BucketOrigin::list(const std::string& folder) {
     HttpAnswer answer = http_.ask(folder, request(folder, "GET", query, true), page);
     if (!answer.ok() && renew(folder, answer)) answer = http_.ask(folder, request(folder, "GET", query, true), page);
     if (!answer.ok()) refuse(folder, answer);
-    if (page.find("<ListBucketResult") == page.npos) fail(ProblemId::net_refused, {.path = folder}, "an answer that is no listing", "S3's");
+    if (page.find("<ListBucketResult") == page.npos) refuse_strange(folder, answer, "an answer that is no listing", "S3's");
     const std::string before = std::exchange(token, add_page(page, prefix, listing));
     if (!token.empty() && token == before) fail(ProblemId::net_refused, {.path = folder}, "the same page of a listing twice");
   } while (!token.empty());

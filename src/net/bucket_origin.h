@@ -28,6 +28,8 @@ class BucketOrigin : public Origin {
   // The headers of a request, which may be signed or carry a token.
   virtual std::vector<std::string> headers_of(const std::string& path, const ToSign& request, const std::string& bucket) = 0;
 
+  // What the store's own code says to do; "": nothing.
+  static std::string hint_of(const HttpAnswer& answer, const std::string& who, const std::string& store);
   HttpRequest request(const std::string& path, std::string method, const Query& query, bool of_bucket);
 };
 

@@ -17,7 +17,7 @@ class Gcs final : public BucketOrigin {
   bool renew(const std::string& path, const HttpAnswer& answer) override;
   [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer) override;
   std::string endpoint(const std::string& path) override;
-  std::vector<std::string> files() override;
+  std::vector<std::string> files(const std::string& path) override;
   std::vector<uint16_t> ports() override;
   std::vector<std::pair<std::string, std::string>> about(const std::string& path) override;
 
@@ -155,9 +155,15 @@ bool Gcs::renew(const std::string&, const HttpAnswer& answer) {
 }
 
 void Gcs::refuse(const std::string& path, const HttpAnswer& answer) {
-  std::string hint;
-  if (answer.status == 401 || answer.status == 403) {
-    const std::string who = !http_.settings().value("GS_ACCESS_KEY_ID").empty() ? "GS_ACCESS_KEY_ID" : source_.empty() ? "nobody" : source_;
+  const std::string who = !http_.settings().value("GS_ACCESS_KEY_ID").empty() ? "GS_ACCESS_KEY_ID" : source_.empty() ? "nobody" : source_;
+  std::string hint = hint_of(answer, who, endpoint(path));
+  if (!hint.empty()) net::refuse(path, answer, hint);
+  if (answer.status == 401) {
+    hint = "the token of " + who + " has ended, or is none: " +
+           (source_ == "CLOUDSDK_AUTH_ACCESS_TOKEN" ? "'gcloud auth print-access-token' prints"
+                                                    : "'gcloud auth application-default login' gives") +
+           " a new one";
+  } else if (answer.status == 403) {
     hint =
         "the credentials were those of " + who + "; reading takes storage.objects.get and storage.objects.list on " + place_of(path).bucket;
   } else if (answer.status == 404) {
@@ -166,7 +172,7 @@ void Gcs::refuse(const std::string& path, const HttpAnswer& answer) {
   net::refuse(path, answer, hint);
 }
 
-std::vector<std::string> Gcs::files() { return {file_of_credentials()}; }
+std::vector<std::string> Gcs::files(const std::string&) { return {file_of_credentials()}; }
 
 std::vector<uint16_t> Gcs::ports() {
   std::vector<uint16_t> all;

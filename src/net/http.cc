@@ -7,6 +7,8 @@
 #include <random>
 #include <thread>
 
+#include "base/file_names.h"
+#include "base/sandbox.h"
 #include "base/text.h"
 #include "modules/loader.h"
 #include "net/answers.h"
@@ -14,7 +16,6 @@
 namespace dcp::net {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // Debian, RHEL, SUSE, Alpine and FreeBSD; curl's own default is that of the system it was built on.
@@ -66,14 +67,14 @@ const DcpctlNetTable& Http::module() {
   return *module_;
 }
 
-const std::string& Http::ca_bundle() {
-  const std::lock_guard lock(mutex_);
-  for (const char* name : {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
-    if (ca_bundle_.empty()) ca_bundle_ = settings_->value(name);
+std::string Http::ca_bundle(const std::string& path) const {
+  // Of AWS and its like alone, as its own programs take it; the others as curl does.
+  for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (std::string given = settings_->value(name); !given.empty() && (*name != 'A' || scheme_of(path) == "s3")) return given;
   struct stat facts{};
-  for (const char* path : kBundles)
-    if (ca_bundle_.empty() && ::stat(path, &facts) == 0) ca_bundle_ = path;
-  return ca_bundle_;
+  for (const char* bundle : kBundles)
+    if (::stat(bundle, &facts) == 0) return bundle;
+  return {};
 }
 
 std::vector<std::string> Http::files() const {
@@ -106,25 +107,28 @@ void Http::pause(milliseconds time) const {
     std::this_thread::sleep_for(std::min<Clock::duration>(milliseconds(50), end - Clock::now()));
 }
 
-int Http::send_once(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why) {
+void Http::send_once(Turn& turn, MutableBytes into) {
+  const auto& [path, request, end, answer, outcome, why] = turn;
   const std::optional<Url> url = parse_url(request.url);
   if (!url) fail(ProblemId::net_address, {.path = path}, request.url.substr(0, request.url.find('?')), "http:// or https:// and a host");
   if (url->scheme == "http" && !request.local && !settings_->insecure_http && !is_this_machine(url->host))
     fail(ProblemId::net_insecure, {.path = path}, "http://" + url->authority());
   std::vector<const char*> headers;
   for (const std::string& h : request.headers) headers.push_back(h.c_str());
-  const auto silence = std::clamp<int64_t>(settings_->timeout_s * 500, 1000, 30'000);
+  const int64_t left = std::chrono::duration_cast<milliseconds>(end - Clock::now()).count();
+  const auto silence = request.local ? 1000 : std::clamp<int64_t>(std::min<int64_t>(settings_->timeout_s * 500, left), 1000, 30'000);
   const auto stopped = [](void* stop) { return static_cast<int>(static_cast<const StopFlag*>(stop)->load() != 0); };
+  const std::string bundle = ca_bundle(path);
   const DcpctlNetRequest raw{.method = request.method.c_str(),
                              .url = request.url.c_str(),
                              .headers = headers.data(),
                              .header_count = headers.size(),
                              .body = request.body.empty() ? nullptr : request.body.data(),
                              .body_bytes = request.body.size(),
-                             .ca_bundle = ca_bundle().empty() ? nullptr : ca_bundle().c_str(),
+                             .ca_bundle = bundle.empty() ? nullptr : bundle.c_str(),
                              .direct = request.local,
-                             .connect_ms = static_cast<uint32_t>(request.local ? 1000 : std::min<int64_t>(silence, 10'000)),
-                             .silence_ms = static_cast<uint32_t>(request.local ? 1000 : silence),
+                             .connect_ms = static_cast<uint32_t>(std::min<int64_t>(silence, 10'000)),
+                             .silence_ms = static_cast<uint32_t>(silence),
                              .stopped = stopped,
                              .stopped_argument = const_cast<StopFlag*>(&settings_->stop),
                              .into = into.data(),
@@ -132,12 +136,11 @@ int Http::send_once(const std::string& path, const HttpRequest& request, Mutable
   ++counts_.requests;
   const auto got = std::make_unique<DcpctlNetAnswer>();
   DcpctlReason reason{};
-  const int outcome = module().send(&raw, got.get(), &reason);
+  turn.outcome = module().send(&raw, got.get(), &reason);
   counts_.bytes += got->bytes;
-  answer = {.status = got->status, .bytes = got->bytes, .longer = got->longer != 0, .headers = got->headers, .error = got->error};
-  why = reason.text;
-  if (outcome == kDcpctlNetStopped) check_stop();
-  return outcome;
+  turn.answer = {.status = got->status, .bytes = got->bytes, .longer = got->longer != 0, .headers = got->headers, .error = got->error};
+  turn.why = reason.text;
+  if (turn.outcome == kDcpctlNetStopped) check_stop();
 }
 
 HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes into, const Check& check) {
@@ -147,54 +150,90 @@ HttpAnswer Http::send(const std::string& path, const Make& make, MutableBytes in
   auto since = Clock::now();
   for (unsigned n = 1;; ++n) {
     const HttpRequest request = make(received);
-    HttpAnswer answer;
-    std::string why;
-    int outcome = send_in_turn(path, request, into.subspan(received), answer, why);
+    if (const auto failed = failed_before(request)) return *failed;
+    Turn turn{.path = path, .request = request, .end = since + std::chrono::seconds(settings_->timeout_s)};
+    send_in_turn(turn, into.subspan(received));
+    HttpAnswer& answer = turn.answer;
     if (answer.ok()) {
-      has_answered_ = true;
       if (check) check(answer, received);
       received += answer.bytes;
-      if (outcome == kDcpctlNetAnswered && received < request.expected) outcome = kDcpctlNetLost, why = "the body was cut short";
-      if (answer.bytes > 0) n = 1, since = Clock::now();
+      if (turn.outcome == kDcpctlNetAnswered && received < request.expected)
+        turn.outcome = kDcpctlNetLost, turn.why = "the body was cut short";
+      if (answer.bytes > 0) n = 1, turn.end += Clock::now() - since, since = Clock::now();
     }
-    const bool passes = may_pass(answer.status);
-    if (outcome == kDcpctlNetAnswered && !passes) {
+    if (turn.outcome == kDcpctlNetAnswered && !may_pass(answer.status)) {
       answer.bytes = received;
       return answer;
     }
-    const unsigned tries = outcome == kDcpctlNetNoHost ? kTriesForHost : kFirstTries;
-    const bool is_over = outcome == kDcpctlNetWrong || request.local || (!has_answered_ && n >= tries) ||
-                         Clock::now() - since >= std::chrono::seconds(settings_->timeout_s);
-    if (is_over && passes) return answer;  // the store's own words
-    if (is_over) give_up(path, request, outcome, why, n);
-    ++counts_.retries;
     milliseconds wait = pause_before(n);
     if (const auto seconds = decimal<uint32_t>(answer.header("retry-after")))
       wait = std::max(wait, milliseconds(1000ll * std::min(*seconds, 30u)));
+    const unsigned tries = turn.outcome == kDcpctlNetNoHost ? kTriesForHost : kFirstTries;
+    const bool is_over = turn.outcome == kDcpctlNetWrong || turn.outcome == kDcpctlNetKeptIn || request.local ||
+                         (n >= tries && !has_answered(parse_url(request.url)->authority())) || Clock::now() + wait >= turn.end;
+    if (is_over) return give_up(turn, n);
+    ++counts_.retries;
     pause(wait);
   }
 }
 
-int Http::send_in_turn(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why) {
+void Http::send_in_turn(Turn& turn, MutableBytes into) {
   Slot slot(gate_);
   check_stop();
-  const int outcome = send_once(path, request, into, answer, why);
-  slot.refused = answer.status == 503 || answer.status == 429;
-  return outcome;
+  send_once(turn, into);
+  const uint32_t status = turn.answer.status;
+  slot.refused = status == 503 || status == 429;
+  if (status / 100 != 2) return;
+  const std::lock_guard lock(mutex_);
+  answered_.insert(parse_url(turn.request.url)->authority());
 }
 
-void Http::give_up(const std::string& path, const HttpRequest& request, int outcome, const std::string& why, unsigned tries) {
-  Problem p = make_problem(ProblemId::net_failed, {.path = path}, why);
-  const std::string host = parse_url(request.url)->authority();
-  if (why.find("certificate") != why.npos)
-    p.hint = "certificates are looked up in " + (ca_bundle().empty() ? "curl's own place" : ca_bundle()) +
-             (settings_->value("AWS_CA_BUNDLE").empty() ? "; SSL_CERT_FILE names others" : ", as AWS_CA_BUNDLE says");
-  else if (outcome == kDcpctlNetNoHost) p.hint = "is " + host + " the right name, and does it take a proxy to reach it (HTTPS_PROXY)?";
-  else if (has_answered_)
+bool Http::has_answered(const std::string& host) {
+  const std::lock_guard lock(mutex_);
+  return answered_.contains(host);
+}
+
+// The store's own words where it has some; who asks the same again gets the same.
+HttpAnswer Http::give_up(const Turn& turn, unsigned tries) {
+  Failure failure{.when = Clock::now(), .answer = turn.answer, .problem = {}};
+  if (!may_pass(turn.answer.status)) failure.problem = problem_of(turn, tries);
+  if (!turn.request.local) {
+    const std::lock_guard lock(mutex_);
+    failures_.insert_or_assign(turn.request.method + turn.request.url, failure);
+  }
+  if (failure.problem) throw Error(*failure.problem);
+  return failure.answer;
+}
+
+std::optional<HttpAnswer> Http::failed_before(const HttpRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto failure = failures_.find(request.method + request.url);
+  // A process that waits for something asks again after a while.
+  if (failure == failures_.end() || Clock::now() - failure->second.when > std::chrono::seconds(settings_->timeout_s)) return std::nullopt;
+  if (failure->second.problem) throw Error(*failure->second.problem);
+  return failure->second.answer;
+}
+
+Problem Http::problem_of(const Turn& turn, unsigned tries) {
+  const std::string host = parse_url(turn.request.url)->authority(), bundle = ca_bundle(turn.path);
+  Problem p = make_problem(ProblemId::net_failed, {.path = turn.path}, turn.why);
+  if (turn.outcome == kDcpctlNetKeptIn && is_confined()) {
+    p = make_problem(ProblemId::sandbox_failed, {.path = turn.path}, host + ", which has another port than the address that was given");
+    p.what = "the sandbox lets no connection out to this place";
+  } else if (turn.outcome == kDcpctlNetKeptIn) {
+    p.hint = "this machine, or what the process runs in, forbids connections to " + host;
+  } else if (turn.why.find("certificate") != turn.why.npos) {
+    p.hint = "certificates are looked up in " + (bundle.empty() ? "curl's own place" : bundle) +
+             (!bundle.empty() && bundle == settings_->value("AWS_CA_BUNDLE") ? ", as AWS_CA_BUNDLE says" : "; SSL_CERT_FILE names others");
+  } else if (turn.outcome == kDcpctlNetNoHost) {
+    p.hint = "is " + host + " the right name, and does it take a proxy to reach it (HTTPS_PROXY)?";
+  } else if (has_answered(host)) {
     p.hint =
         host + " had answered before, and then not for " + std::to_string(settings_->timeout_s) + " s: try again when the network is well";
-  else p.hint = host + " was asked " + counted(tries, "time") + ": is it the right address, and can it be reached from here?";
-  throw Error(std::move(p));
+  } else {
+    p.hint = host + " was asked " + counted(tries, "time") + ": is it the right address, and can it be reached from here?";
+  }
+  return p;
 }
 
 HttpAnswer Http::ask(const std::string& path, const HttpRequest& request, std::string& body, size_t cap) {
@@ -209,6 +248,19 @@ HttpAnswer Http::ask(const std::string& path, const HttpRequest& request, std::s
     body.resize(answer.bytes);
     return answer;
   }
+}
+
+HttpAnswer Http::follow(const std::string& path, std::string& url, const RequestFor& request_for, std::string& body) {
+  HttpAnswer answer;
+  for (int hops = 0; hops < 6; ++hops) {
+    const std::optional<HttpRequest> request = request_for(url);
+    if (!request) return answer;
+    answer = ask(path, *request, body);
+    std::string to = answer.status / 100 == 3 ? joined_url(url, answer.header("location")) : "";
+    if (to.empty()) return answer;
+    url = std::move(to);
+  }
+  fail(ProblemId::net_refused, {.path = path}, "more than five redirects");
 }
 
 namespace {
@@ -262,6 +314,13 @@ std::string reason_of(const HttpAnswer& answer) {
   const std::string code = code_of(answer);
   const std::string both = code.empty() || text.empty() ? code + text : code + ": " + text;
   return std::to_string(answer.status) + (both.empty() ? "" : " " + both.substr(0, 300));
+}
+
+void refuse_strange(const std::string& path, const HttpAnswer& answer, std::string got, std::string expected) {
+  Problem p = make_problem(ProblemId::net_refused, {.path = path}, std::move(got), std::move(expected));
+  if (answer.header("content-type").starts_with("text/html"))
+    p.hint = "a page for people was answered: a proxy, a page to sign in, or the store's own for its users is at this address";
+  throw Error(std::move(p));
 }
 
 void refuse(const std::string& path, const HttpAnswer& answer, std::string hint) {

@@ -8,8 +8,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,25 +80,47 @@ class Http {
   HttpAnswer send(const std::string& path, const Make& make, MutableBytes into, const Check& check);
   // The same with the body as text of at most `cap` bytes.
   HttpAnswer ask(const std::string& path, const HttpRequest& request, std::string& body, size_t cap = 16 << 20);
+  // The same of `url`, and of where redirects lead from there: `url` is then the last. What has no request is not asked.
+  using RequestFor = std::function<std::optional<HttpRequest>(const std::string& url)>;
+  HttpAnswer follow(const std::string& path, std::string& url, const RequestFor& request_for, std::string& body);
 
   std::string sha256(std::string_view data);
   std::string hmac_sha256(std::string_view key, std::string_view data);
   std::string sign_rs256(const std::string& path, const std::string& pem, std::string_view data);
 
  private:
-  int send_in_turn(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why);
-  [[noreturn]] void give_up(const std::string& path, const HttpRequest& request, int outcome, const std::string& why, unsigned tries);
-  int send_once(const std::string& path, const HttpRequest& request, MutableBytes into, HttpAnswer& answer, std::string& why);
+  using Clock = std::chrono::steady_clock;
+  // A request and where it stands: those that are repeated have an end.
+  struct Turn {
+    const std::string& path;
+    const HttpRequest& request;
+    Clock::time_point end;
+    HttpAnswer answer{};
+    int outcome = 0;
+    std::string why{};
+  };
+  struct Failure {
+    Clock::time_point when;
+    HttpAnswer answer;
+    std::optional<Problem> problem;
+  };
+  void send_in_turn(Turn& turn, MutableBytes into);
+  void send_once(Turn& turn, MutableBytes into);
+  HttpAnswer give_up(const Turn& turn, unsigned tries);
+  Problem problem_of(const Turn& turn, unsigned tries);
+  std::optional<HttpAnswer> failed_before(const HttpRequest& request);
   void pause(std::chrono::milliseconds time) const;
   void check_stop() const;
-  const std::string& ca_bundle();
+  // Of what `path` is read from: "" is curl's own.
+  std::string ca_bundle(const std::string& path) const;
+  bool has_answered(const std::string& host);
 
   std::shared_ptr<const Settings> settings_;
   Counts counts_;
-  std::atomic<bool> has_answered_ = false;
   std::mutex mutex_;  // of what is found out once
   const DcpctlNetTable* module_;
-  std::string ca_bundle_;
+  std::set<std::string> answered_;           // hosts that have
+  std::map<std::string, Failure> failures_;  // of requests that were given up, by method and URL
   Gate gate_;
 };
 
@@ -103,7 +128,8 @@ class Http {
 std::string reason_of(const HttpAnswer& answer);
 // The code alone, "AccessDenied"; "": it has none.
 std::string code_of(const HttpAnswer& answer);
-// Throws net_refused.
+// Throws net_refused. `got`: something that this kind of store does not answer.
+[[noreturn]] void refuse_strange(const std::string& path, const HttpAnswer& answer, std::string got, std::string expected);
 [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer, std::string hint);
 
 }  // namespace dcp::net

@@ -33,7 +33,7 @@ class Hub final : public Origin {
   bool renew(const std::string& path, const HttpAnswer& answer) override;
   [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer) override;
   std::string endpoint(const std::string& path) override;
-  std::vector<std::string> files() override { return {token_file()}; }
+  std::vector<std::string> files(const std::string&) override { return {token_file()}; }
   std::vector<std::pair<std::string, std::string>> about(const std::string& path) override;
 
  private:
@@ -45,6 +45,7 @@ class Hub final : public Origin {
   std::string token_file() const;
   std::string token() const;
   std::vector<std::string> headers_for(const std::string& url);
+  HttpAnswer ask(const std::string& path, const char* method, std::string& url, std::string& body);
   std::string commit_of(const std::string& path, const Repository& r);
   Place resolve(const std::string& path);
 
@@ -104,16 +105,26 @@ std::vector<std::string> Hub::headers_for(const std::string& url) {
   return {"authorization: Bearer " + secret};
 }
 
+// Asks the host of `url`, wherever redirects lead on it: a repository that was renamed has its old name there.
+HttpAnswer Hub::ask(const std::string& path, const char* method, std::string& url, std::string& body) {
+  const auto host = [](const std::string& of) { return parse_url(of).value_or(Url{}).authority(); };
+  const auto request_for = [&, first = host(url)](const std::string& at) {
+    const HttpRequest request{.method = method, .url = at, .headers = headers_for(at)};
+    return host(at) == first ? std::optional(request) : std::nullopt;
+  };
+  return http_.follow(path, url, request_for, body);
+}
+
 std::string Hub::commit_of(const std::string& path, const Repository& r) {
   const std::lock_guard lock(mutex_);
   std::string& commit = commits_[r.kind + "/" + r.name + "@" + r.revision];
   if (commit.empty()) {
-    const std::string url = endpoint(path) + r.api() + "/revision/" + percent_encoded(r.revision, Slashes::kEncoded);
+    std::string url = endpoint(path) + r.api() + "/revision/" + percent_encoded(r.revision, Slashes::kEncoded);
     std::string body;
-    const HttpAnswer answer = http_.ask(path, {.url = url, .headers = headers_for(url)}, body);
+    const HttpAnswer answer = ask(path, "GET", url, body);
     if (!answer.ok()) refuse(path, answer);
     commit = text_at(json::parse(body, nullptr, false), "sha");
-    if (commit.empty()) fail(ProblemId::net_refused, {.path = path}, "an answer without a commit", "that of a hub");
+    if (commit.empty()) refuse_strange(path, answer, "an answer without a commit", "that of a hub");
   }
   return commit;
 }
@@ -132,11 +143,11 @@ Listing Hub::list(const std::string& folder) {
   Listing listing;
   while (!url.empty()) {
     std::string body;
-    const HttpAnswer answer = http_.ask(folder, {.url = url, .headers = headers_for(url)}, body);
+    const HttpAnswer answer = ask(folder, "GET", url, body);
     if (answer.status == 404 && !r.path.empty()) return {};
     if (!answer.ok()) refuse(folder, answer);
     const json entries = json::parse(body, nullptr, false);
-    if (!entries.is_array()) fail(ProblemId::net_refused, {.path = folder}, "an answer that is no listing", "that of a hub");
+    if (!entries.is_array()) refuse_strange(folder, answer, "an answer that is no listing", "that of a hub");
     for (const json& e : entries) {
       const std::string path = text_at(e, "path"), name = split_path(path).name;
       if (path != (r.path.empty() ? name : r.path + "/" + name)) continue;
@@ -173,19 +184,12 @@ Hub::Place Hub::resolve(const std::string& path) {
   }
   const Repository r = repository_of(path);
   std::string url = endpoint(path) + r.page() + "/resolve/" + commit_of(path, r) + "/" + percent_encoded(r.path, Slashes::kKept);
-  for (int hops = 0; hops < 6; ++hops) {
-    const HttpAnswer answer =
-        http_.send(path, [&](uint64_t) { return HttpRequest{.method = "HEAD", .url = url, .headers = headers_for(url)}; }, {}, nullptr);
-    const std::string to = answer.status / 100 == 3 ? joined_url(url, answer.header("location")) : "";
-    if (!answer.ok() && to.empty()) refuse(path, answer);
-    if (!to.empty()) url = to;
-    // Of another host only a GET is signed.
-    if (answer.ok() || parse_url(url)->authority() != parse_url(endpoint(path))->authority()) {
-      const std::lock_guard lock(mutex_);
-      return places_[path] = {.url = url, .expires = end_of(url, now)};
-    }
-  }
-  fail(ProblemId::net_refused, {.path = path}, "more than five redirects");
+  std::string body;
+  const HttpAnswer answer = ask(path, "HEAD", url, body);
+  // Of another host only a GET is signed.
+  if (!answer.ok() && parse_url(url)->authority() == parse_url(endpoint(path))->authority()) refuse(path, answer);
+  const std::lock_guard lock(mutex_);
+  return places_[path] = {.url = url, .expires = end_of(url, now)};
 }
 
 HttpRequest Hub::get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) {
@@ -208,6 +212,8 @@ void Hub::refuse(const std::string& path, const HttpAnswer& answer) {
   if (answer.status == 401 || answer.status == 403)
     hint = who + "; a gated repository takes its page's consent (" + endpoint(path) + r.page() + ")";
   else if (answer.status == 404) hint = "is there " + r.name + " at " + endpoint(path) + ", and " + r.revision + " in it? " + who;
+  else if (answer.status / 100 == 3)
+    hint = "it leads to " + parse_url(answer.header("location")).value_or(Url{}).authority() + ": HF_ENDPOINT names another hub";
   else if (answer.status == 429) hint = "the hub counts requests in five minutes: " + who;
   net::refuse(path, answer, hint);
 }

@@ -37,13 +37,13 @@ class Origin {
   virtual std::optional<ObjectFacts> look(const std::string& path) = 0;  // nullopt: there is no such object
   // Of bytes [first, last] of the object as it was when its facts were found.
   virtual HttpRequest get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) = 0;
-  // After an answer of 400, 401 or 403: whether another try may do better, since what had expired is new now.
+  // After an answer of 3xx or 4xx: whether another try may do better, since what had expired is new now, or the place is known.
   virtual bool renew(const std::string& /*path*/, const HttpAnswer&) { return false; }
   // Throws net_refused, with the store's words and the next step.
   [[noreturn]] virtual void refuse(const std::string& path, const HttpAnswer& answer) = 0;
   // The address of the service, files and ports beside those of Http. Called before the process is confined.
   virtual std::string endpoint(const std::string& path) = 0;
-  virtual std::vector<std::string> files() { return {}; }
+  virtual std::vector<std::string> files(const std::string& /*path*/) { return {}; }
   virtual std::vector<uint16_t> ports() { return {}; }
   // Whether list() costs one request, and is the better question about a name of which nothing is known.
   virtual bool lists() const { return true; }

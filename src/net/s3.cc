@@ -13,7 +13,7 @@ class S3 final : public BucketOrigin {
   bool renew(const std::string& path, const HttpAnswer& answer) override;
   [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer) override;
   std::string endpoint(const std::string& path) override;
-  std::vector<std::string> files() override;
+  std::vector<std::string> files(const std::string& path) override;
   std::vector<uint16_t> ports() override;
   std::vector<std::pair<std::string, std::string>> about(const std::string& path) override;
 
@@ -29,12 +29,19 @@ class S3 final : public BucketOrigin {
   std::map<std::string, std::string> regions_;  // found out, by bucket
 };
 
-// The region that AWS names for a bucket, to anybody.
+// The region of a bucket as its store says, in an answer to somebody who took it for another's.
+std::string region_in(const HttpAnswer& answer) {
+  const std::string code = code_of(answer), region = element(answer.error, "Region");
+  const bool is_elsewhere = answer.status / 100 == 3 || code == "AuthorizationHeaderMalformed" || (answer.status == 400 && code.empty());
+  return !is_elsewhere ? "" : region.empty() ? answer.header("x-amz-bucket-region") : region;
+}
+
+// The region that is set, or else the one that AWS names for a bucket, to anybody.
 std::string S3::region_of(const std::string& path, const std::string& bucket) {
-  if (std::string region = chain_.region(); !region.empty()) return region;
-  if (!chain_.endpoint("S3").empty()) return "us-east-1";
   const std::lock_guard lock(mutex_);
   std::string& region = regions_[bucket];
+  if (region.empty()) region = chain_.region();
+  if (region.empty() && !chain_.endpoint("S3").empty()) region = "us-east-1";
   if (region.empty()) {
     const HttpRequest head{.method = "HEAD", .url = "https://s3.us-east-1.amazonaws.com/" + bucket};
     const HttpAnswer answer = http_.send(path, [&](uint64_t) { return head; }, {}, nullptr);
@@ -69,8 +76,13 @@ std::vector<std::string> S3::headers_of(const std::string& path, const ToSign& r
   return signed_headers(http_, whole, credentials->keys, std::time(nullptr));
 }
 
-bool S3::renew(const std::string&, const HttpAnswer& answer) {
+bool S3::renew(const std::string& path, const HttpAnswer& answer) {
   const std::string code = code_of(answer);
+  if (const std::string region = region_in(answer); !region.empty()) {
+    const std::lock_guard lock(mutex_);
+    regions_[place_of(path).bucket] = region;
+    return true;
+  }
   if (code != "ExpiredToken" && code != "TokenRefreshRequired" && code != "ExpiredTokenException") return false;
   chain_.renew();
   return true;
@@ -78,28 +90,28 @@ bool S3::renew(const std::string&, const HttpAnswer& answer) {
 
 void S3::refuse(const std::string& path, const HttpAnswer& answer) {
   const std::string code = code_of(answer), bucket = place_of(path).bucket;
-  std::string region = element(answer.error, "Region");
-  if (region.empty()) region = answer.header("x-amz-bucket-region");
   std::string who = "nobody: AWS_NO_SIGN_REQUEST is set";
   if (const auto credentials = chain_.credentials(path)) who = credentials->source;
-  const bool is_elsewhere = answer.status == 301 || code == "AuthorizationHeaderMalformed" || code == "PermanentRedirect";
-  std::string hint;
-  if (is_elsewhere && !region.empty()) hint = "the bucket is in " + region + ": set AWS_REGION=" + region;
+  std::string hint = hint_of(answer, who, address_of(path, bucket).base);
+  const bool may_cost = element(answer.error, "Message") == "Access Denied" && http_.settings().value("AWS_REQUEST_PAYER").empty();
+  if (!hint.empty()) net::refuse(path, answer, hint);
+  if (const std::string region = region_in(answer); !region.empty()) hint = "the bucket is in " + region + ": set AWS_REGION=" + region;
   else if (code == "RequestTimeTooSkewed")
     hint = "the clock of this machine is wrong: it says " + utc(std::time(nullptr), "%F %T") + " UTC";
   else if (code == "NoSuchBucket")
     hint = "buckets were looked up at " + address_of(path, bucket).base + "; AWS_ENDPOINT_URL names another store";
   else if (code.starts_with("Expired")) hint = "sign in again, or renew what you have: the credentials were those of " + who;
   else if (answer.status == 401 || answer.status == 403)
-    hint = "the credentials were those of " + who + "; reading takes s3:GetObject and s3:ListBucket on " + bucket;
+    hint = "the credentials were those of " + who + "; reading takes s3:GetObject and s3:ListBucket on " + bucket +
+           (may_cost ? ", and AWS_REQUEST_PAYER=requester where readers pay" : "");
   else if (answer.status >= 500 || answer.status == 429) hint = "the store has too much to do, or is ill: try again later";
   net::refuse(path, answer, hint);
 }
 
 std::string S3::endpoint(const std::string&) { return chain_.endpoint("S3"); }
 
-std::vector<std::string> S3::files() {
-  chain_.prepare();
+std::vector<std::string> S3::files(const std::string& path) {
+  chain_.prepare(path);
   return chain_.files();
 }
 

@@ -58,21 +58,18 @@ void Web::check_address(const std::string& path) const {
 
 std::optional<ObjectFacts> Web::look(const std::string& path) {
   check_address(path);
-  std::string url = encoded_url(path);
-  for (int hops = 0; hops < 6; ++hops) {
-    const HttpAnswer answer = http_.send(path, [&](uint64_t) { return HttpRequest{.method = "HEAD", .url = url}; }, {}, nullptr);
-    if (answer.ok()) {
-      const std::lock_guard lock(mutex_);
-      places_[path] = url;
-      return facts_of(answer);
-    }
-    if (answer.status == 404 || answer.status == 410) return std::nullopt;
-    const std::string to = joined_url(url, answer.header("location"));
-    if (answer.status / 100 != 3 || to.empty()) refuse(path, answer);
-    if (to == url + "/") return std::nullopt;  // a folder
-    url = to;
-  }
-  fail(ProblemId::net_refused, {.path = path}, "more than five redirects");
+  std::string url = encoded_url(path), before, body;
+  bool is_folder = false;
+  const auto request_for = [&](const std::string& at) -> std::optional<HttpRequest> {
+    is_folder = at == std::exchange(before, at) + "/";
+    return is_folder ? std::nullopt : std::optional(HttpRequest{.method = "HEAD", .url = at});
+  };
+  const HttpAnswer answer = http_.follow(path, url, request_for, body);
+  if (is_folder || answer.status == 404 || answer.status == 410) return std::nullopt;
+  if (!answer.ok()) refuse(path, answer);
+  const std::lock_guard lock(mutex_);
+  places_[path] = url;
+  return facts_of(answer);
 }
 
 Listing Web::list(const std::string& folder) {
@@ -113,17 +110,6 @@ void Web::refuse(const std::string& path, const HttpAnswer& answer) {
 }
 
 }  // namespace
-
-std::string joined_url(const std::string& base, const std::string& location) {
-  const auto url = parse_url(base);
-  if (!url || location.empty()) return {};
-  if (location.find("://") != location.npos) return parse_url(location) ? location : std::string();
-  if (location.starts_with("//")) return url->scheme + ":" + location;
-  const std::string root = url->scheme + "://" + url->authority();
-  if (location.starts_with('/')) return root + location;
-  const std::string path = url->path.substr(0, url->path.find('?'));
-  return root + path.substr(0, path.rfind('/') + 1) + location;
-}
 
 std::unique_ptr<Origin> make_web(Http& http) { return std::make_unique<Web>(http); }
 

@@ -12,7 +12,7 @@ TOKEN = "hf_dcpctlTestTokenThatNobodyMaySee"
 
 
 class Hub:
-    """FOLDER/ORG/NAME/... are its repositories. `lasting`: seconds for which a signed address is good."""
+    """FOLDER/ORG/NAME/... are its repositories. `lasting`: seconds for which a signed address is good; `files_port`: of that host."""
 
     def __init__(self, folder, lasting=3600):
         self.folder, self.lasting, self.requests, self.faults, self.gated = Path(folder), lasting, [], [], False
@@ -29,13 +29,16 @@ class Hub:
             def log_message(self, *_):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
+        self.servers = [ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
+        self.port, self.other_port = (server.server_address[1] for server in self.servers)
+        self.files_port = self.port
         self.url = f"http://127.0.0.1:{self.port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        for server in self.servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def end(self):
-        self.server.shutdown()
+        for server in self.servers:
+            server.shutdown()
 
     @staticmethod
     def send(request, status, body=b"", **headers):
@@ -51,6 +54,10 @@ class Hub:
         self.requests.append(request.path)
         if self.gated and request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self.send(request, 401, b'{"error":"Access to model is restricted"}', X_Error_Code="GatedRepo")
+        if "/org/renamed/" in request.path:
+            return self.send(request, 307, b"Temporary Redirect", Location=request.path.replace("/org/renamed/", "/org/runs/"))
+        if "/org/moved/" in request.path:
+            return self.send(request, 308, Location="https://hub.invalid/x?secret")
         path = urllib.parse.unquote(request.path)
         parts = path.strip("/").split("/")
         if parts[0] == "api":
@@ -68,7 +75,7 @@ class Hub:
         if parts[2:4] != ["resolve", COMMIT] or not (self.folder / name / rest).is_file():
             return self.send(request, 404, b"Entry not found", X_Error_Code="EntryNotFound")
         until = int(time.time()) + self.lasting
-        location = f"http://localhost:{self.port}/{urllib.parse.quote(name + '/' + rest)}?Expires={until}&Signature=x"
+        location = f"http://localhost:{self.files_port}/{urllib.parse.quote(name + '/' + rest)}?Expires={until}&Signature=x"
         return self.send(request, 302, b"", Location=location, X_Linked_Size=str((self.folder / name / rest).stat().st_size))
 
     def files(self, request):

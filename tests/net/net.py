@@ -114,16 +114,16 @@ def part_s3(t, folder):
 
 def refusals(t, server):
     at = "s3://bucket/runs/dcp"
-    t.says(4, ["s3://bucket/runs/dcp: the store refuses: 403 InvalidAccessKeyId", "hint: the credentials were those of AWS_ACCESS_KEY_ID of the environment"], "inspect", at, **aws(server, AWS_ACCESS_KEY_ID="NOTTHISKEY000000"))
-    t.says(4, "403 SignatureDoesNotMatch", "inspect", at, **aws(server, AWS_SECRET_ACCESS_KEY="wrong"))
+    t.says(4, ["s3://bucket/runs/dcp: the store refuses: 403 InvalidAccessKeyId", f"hint: {server.url} does not know the key, which was that of AWS_ACCESS_KEY_ID of the environment"], "inspect", at, **aws(server, AWS_ACCESS_KEY_ID="NOTTHISKEY000000"))
+    t.says(4, ["403 SignatureDoesNotMatch", "hint: the secret of AWS_ACCESS_KEY_ID of the environment is wrong, or a proxy"], "inspect", at, **aws(server, AWS_SECRET_ACCESS_KEY="wrong"))
     t.says(5, ["there are no credentials for this store", "AWS_NO_SIGN_REQUEST=YES"], "inspect", at, AWS_ENDPOINT_URL=server.url)
     t.says(5, "no profile nobody", "inspect", at, AWS_ENDPOINT_URL=server.url, AWS_PROFILE="nobody")
     t.says(4, ["404 NoSuchBucket", f"hint: buckets were looked up at {server.url}"], "inspect", "s3://elsewhere/x", **aws(server))
     t.says(3, "s3://bucket/runs/none: there is no such file or folder", "inspect", "s3://bucket/runs/none", **aws(server))
     t.says(2, "s3://BUCKET/KEY", "inspect", "s3://", **aws(server))
-    t.says(2, "can only be read\nhint: give a path on disk", "consolidate", at, "s3://bucket/out", **aws(server))
+    t.says(2, "can only be read\nhint: write to a disk, and copy it from there", "consolidate", at, "s3://bucket/out", **aws(server))
     t.says(2, "az://b/x: no store has paths of this kind (got az://, expected gs:// or hf:// or http:// or https:// or s3://", "inspect", "az://b/x")
-    t.says(2, "plain http:// shows what is read", "inspect", at, **aws(server, AWS_ENDPOINT_URL="http://192.0.2.1"))
+    t.says(2, ["plain http:// shows what is read", "hint: give an https:// address, or --insecure-http if the network is yours"], "inspect", at, **aws(server, AWS_ENDPOINT_URL="http://192.0.2.1"))
     t.says(2, "a user's name in it", "inspect", "https://me:secret@example.com/x")
     t.says(2, "a query in it", "inspect", "https://example.com/x?Signature=secret")
     if any(p.name.startswith("s3:") for p in t.scratch.iterdir()):
@@ -136,20 +136,31 @@ def refusals(t, server):
 
 def part_others(t, folder):
     """Servers other than rclone's S3, each with the commands that read in another way."""
+    base_of(folder)
     root = buckets(t.scratch / "root", folder)
     web = rclone_http(root)
     hub = Hub(root / "hub")
+    (root / "bucket" / "login.html").write_text("<html>Sign in</html>")
     shutil.copytree(folder, root / "hub" / "org" / "runs")
     gcs = fake_gcs(root)
     try:
         reading(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "gs://bucket/runs/", environment(t.scratch, STORAGE_EMULATOR_HOST=gcs.url)))
         reading(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, "hf://org/runs/", environment(t.scratch, HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN)))
         from_web(Both(t.dcpctl, [t.dcpctl], folder, t.scratch, f"{web.url}/bucket/runs/", environment(t.scratch)))
+        t.says(4, ["an answer that is no listing", "hint: a page for people was answered"], "inspect", "s3://login.html/x", **aws(web, AWS_ENDPOINT_URL=web.url + "/bucket"))
         hub_alone(t, hub, folder)
         much(t)
     finally:
         for server in (web, hub, gcs):
             server.end()
+
+
+def base_of(folder):
+    """A folder with what lies beside the weights."""
+    base = folder / "base"
+    base.mkdir()
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "merges.txt", "vocab.json", "chat_template.jinja"]:
+        (base / name).write_text('{"torch_dtype": "float32"}' if name.endswith("json") else "text")
 
 
 def from_web(both):
@@ -158,6 +169,9 @@ def from_web(both):
                   ["consolidate", "hf@", "m.safetensors"], ["consolidate", "dcp@", "m.pt"], ["verify", "dcp@", "--against", "manifest.json@"]]:  # fmt: skip
         both.same(*words)
     both.says(3, "there is no such file or folder", "inspect", "none@")
+    both.same("consolidate", "dcp@", "assets", "--model-only", "--assets", "base@", "--dtype", "bf16")
+    both.says(2, "the folder holds no configuration or tokenizer", "consolidate", "dcp@", "o", "--model-only", "--assets", "hf@")
+    both.says(3, "there is no such file or folder", "consolidate", "dcp@", "o", "--model-only", "--assets", "none@")
 
 
 def much(t):
@@ -179,6 +193,16 @@ def much(t):
         FAULTS.append(f"104 GB: {said!r}")
 
 
+def soon(what, begin, seconds):
+    if time.monotonic() - begin > seconds:
+        FAULTS.append(f"{what}: {time.monotonic() - begin:.1f} s")
+
+
+def confines_tcp(t, variables):
+    said = t.run("inspect", "hf://org/runs/hf", "-vv", **variables, HF_TOKEN=TOKEN)[2]
+    return "confined to what the command line names" in said and "TCP is not confined" not in said
+
+
 def hub_alone(t, hub, folder):
     variables = {"HF_ENDPOINT": hub.url}
     hub.gated = True
@@ -188,12 +212,22 @@ def hub_alone(t, hub, folder):
     t.says(0, "", "inspect", "hf://models/org/runs/hf", **variables, HF_TOKEN_PATH=t.scratch / "token")
     t.says(4, ["404 RepoNotFound", "is there org/none at"], "inspect", "hf://org/none", **variables, HF_TOKEN=TOKEN)
     t.says(2, "hf://ORG/NAME[@REVISION][/PATH]", "inspect", "hf://org", **variables)
+    t.says(0, "", "verify", "hf://org/renamed/hf", **variables, HF_TOKEN=TOKEN)
+    t.says(4, ["the store refuses: 308", "hint: it leads to hub.invalid: HF_ENDPOINT names another hub"], "inspect", "hf://org/moved", **variables, HF_TOKEN=TOKEN)
     # One resolution a file, however many ranges are read.
     hub.requests.clear()
     t.says(0, "", "verify", "hf://org/runs/hf", **variables, HF_TOKEN=TOKEN)
     resolved = [r for r in hub.requests if "/resolve/" in r]
     if len(resolved) != len(set(resolved)):
         FAULTS.append(f"files are resolved more than once: {resolved}")
+    # Files on a port that nobody could foresee: the sandbox keeps it shut, which is said at once.
+    hub.files_port = hub.other_port
+    begin = time.monotonic()
+    if confines_tcp(t, variables):
+        t.says(4, [f"the sandbox lets no connection out to this place: localhost:{hub.other_port}", "hint: --sandbox off"], "verify", "hf://org/runs/hf", **variables, HF_TOKEN=TOKEN)
+        soon("a port that the sandbox keeps shut", begin, 5)
+    t.says(0, "", "verify", "hf://org/runs/hf", "--sandbox", "off", **variables, HF_TOKEN=TOKEN)
+    hub.files_port = hub.port
     # Signed addresses that end at once are asked for again, and an end without end is an error.
     hub.lasting = -1
     t.says(4, "403 AccessDenied: Request has expired", "verify", "hf://org/runs/hf", **variables, HF_TOKEN=TOKEN)
@@ -248,6 +282,12 @@ def single(t, proxy, folder):
     t.says(4, ["the store did not answer", "was asked"], "inspect", at, "--net-timeout", "1", **aws(proxy, AWS_ENDPOINT_URL="http://127.0.0.1:1"))
     proxy.faults = Faults(slow_down=1.0)
     t.says(4, "503 SlowDown: Please reduce your request rate.", "inspect", at, "--net-timeout", "1", **aws(proxy))
+    # A deadline holds for all that is asked of the same.
+    for faults, port in [(Faults(hung=1.0), proxy.port), (Faults(slow_down=1.0), proxy.port), (Faults(), 1)]:
+        proxy.faults = faults
+        begin = time.monotonic()
+        t.says(4, "hint: ", "inspect", at, "--net-timeout", "3", **aws(proxy, AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}"))
+        soon("--net-timeout 3", begin, 5)
     # Ctrl-C, while a store is silent and while it is waited for.
     for faults in [Faults(hung=1.0), Faults(latency=20), Faults(slow_down=1.0)]:
         proxy.faults = faults
@@ -310,6 +350,9 @@ def part_ways(t, folder):
     try:
         t.says(0, "", "inspect", at, **aws(proxy, AWS_CA_BUNDLE=pem))
         t.says(0, "", "inspect", at, **aws(proxy, SSL_CERT_FILE=pem))
+        # AWS's variable is for AWS alone.
+        t.says(4, "the store refuses: 4", "inspect", f"{proxy.url}/bucket/x", AWS_CA_BUNDLE="/nowhere", SSL_CERT_FILE=pem)
+        t.says(4, "certificate", "inspect", f"{proxy.url}/bucket/x", AWS_CA_BUNDLE=pem)
         t.says(4, ["certificate", "hint: certificates are looked up in"], "inspect", at, **aws(proxy))
         t.says(4, "the store did not answer", "inspect", at, **aws(proxy, AWS_ENDPOINT_URL=proxy.url.replace("127.0.0.1", "localhost"), SSL_CERT_FILE=pem))
         t.says(0, "", "verify", at, "--sandbox", "on", **aws(server))
@@ -320,6 +363,10 @@ def part_ways(t, folder):
         (t.scratch / "aws").write_text(f"""[default]\ncredential_process = {process} '{json.dumps({"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET})}'\n""")
         t.says(0, "", "verify", at, "--sandbox", "on", AWS_ENDPOINT_URL=server.url, AWS_CONFIG_FILE=t.scratch / "aws")
         t.says(0, "", "inspect", at, AWS_ENDPOINT_URL=server.url, AWS_CONFIG_FILE=t.scratch / "aws")
+        ended = json.dumps({"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Expiration": "2020-01-01T00:00:00Z"})
+        for command, said in [(f"{process} '{ended}'", "ended 2020-01-01 00:00:00 UTC\nhint: sign in again"), ("sh -c 'echo no token >&2; exit 3'", "it ended with exit code 3: no token")]:
+            (t.scratch / "aws").write_text(f"[default]\ncredential_process = {command}\n")
+            t.says(5, f"credential_process of profile default{':' if 'exit' in said else ''} {said}", "inspect", at, AWS_ENDPOINT_URL=server.url, AWS_CONFIG_FILE=t.scratch / "aws")
     finally:
         proxy.end()
         server.end()

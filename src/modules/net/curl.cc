@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -98,7 +99,10 @@ size_t on_body(char* data, size_t, size_t bytes, void* exchange) {
   return n;  // fewer than `bytes` ends the transfer
 }
 
-int code_of(CURLcode result) {
+int code_of(CURL* easy, CURLcode result) {
+  long error = 0;
+  curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &error);
+  if (result == CURLE_COULDNT_CONNECT && (error == EACCES || error == EPERM)) return kDcpctlNetKeptIn;
   switch (result) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -169,9 +173,9 @@ int send(const DcpctlNetRequest* request, DcpctlNetAnswer* answer, DcpctlReason*
   set_up(line->easy, exchange, headers, error);
   CURLcode result = CURLE_OK;
   int code = transfer(*line, *request, result);
+  if (code == kDcpctlNetAnswered && result != CURLE_OK && !answer->longer) code = code_of(line->easy, result);
   curl_slist_free_all(headers);
   lines().give_back(std::move(line));
-  if (code == kDcpctlNetAnswered && result != CURLE_OK && !answer->longer) code = code_of(result);
   return code == kDcpctlNetAnswered ? code : refuse(why, *error ? error : curl_easy_strerror(result), code);
 }
 

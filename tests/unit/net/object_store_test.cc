@@ -150,11 +150,85 @@ TEST_CASE("The store's own words, and where the credentials came from") {
   CHECK_THAT(p.hint, ContainsSubstring("AWS_NO_SIGN_REQUEST"));
 }
 
+TEST_CASE("The next step follows from the store's code") {
+  const auto hint_for = [](uint32_t status, std::string body, std::string headers = "") {
+    OnScript t;
+    t.say(std::move(headers), std::move(body), status);
+    return t.problem_of_reading().hint;
+  };
+  const auto error = [](std::string code, std::string text) {
+    return "<Error><Code>" + code + "</Code><Message>" + text + "</Message></Error>";
+  };
+  CHECK_THAT(hint_for(403, error("InvalidAccessKeyId", "")), ContainsSubstring("http://127.0.0.1:1 does not know the key"));
+  CHECK_THAT(hint_for(403, error("SignatureDoesNotMatch", "")), ContainsSubstring("is wrong, or a proxy"));
+  CHECK_THAT(hint_for(403, error("InvalidObjectState", "")), ContainsSubstring("archive"));
+  CHECK_THAT(hint_for(403, error("AccessDenied", "not authorized to perform: kms:Decrypt")), ContainsSubstring("kms:Decrypt"));
+  CHECK_THAT(hint_for(403, error("AccessDenied", "Access Denied")), ContainsSubstring("AWS_REQUEST_PAYER=requester"));
+  CHECK_THAT(hint_for(302, "", "location: https://login.example/x?secret\n"),
+             ContainsSubstring("it leads to login.example, which gets no credentials"));
+  CHECK_THAT(hint_for(200, "<html>Sign in</html>", "content-type: text/html\n"), ContainsSubstring("a page to sign in"));
+}
+
+TEST_CASE("A token of Google's that has ended") {
+  OnScript t;
+  t.variables["CLOUDSDK_AUTH_ACCESS_TOKEN"] = "x";
+  ObjectStore gcs(t.http, make_gcs(*t.http));
+  t.say("", "<Error><Code>AuthenticationRequired</Code></Error>", 401);
+  try {
+    gcs.list("gs://bucket/f");
+    FAIL();
+  } catch (const Error& e) {
+    CHECK_THAT(e.problem().hint, ContainsSubstring("the token of CLOUDSDK_AUTH_ACCESS_TOKEN has ended"));
+  }
+}
+
+TEST_CASE("A bucket of another region is asked there, once") {
+  OnScript t;
+  t.variables.erase("AWS_ENDPOINT_URL");
+  t.variables["AWS_REGION"] = "us-east-1";
+  t.say("x-amz-bucket-region: eu-west-3\n", "<Error><Code>PermanentRedirect</Code></Error>", 301);
+  t.say_folder();
+  t.say("content-range: bytes 0-9/10\n", "0123456789", 206);
+  CHECK(t.read(0, 10) == "0123456789");
+  REQUIRE(t.script.asked.size() == 3);
+  CHECK_THAT(t.script.asked[0], ContainsSubstring("https://bucket.s3.us-east-1.amazonaws.com/"));
+  CHECK_THAT(t.script.asked[1], ContainsSubstring("https://bucket.s3.eu-west-3.amazonaws.com/"));
+  CHECK_THAT(t.script.asked[2], ContainsSubstring("https://bucket.s3.eu-west-3.amazonaws.com/f/a"));
+
+  OnScript lost;
+  lost.variables = t.variables;
+  for (int i = 0; i < 2; ++i) lost.say("", "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-3</Region></Error>", 400);
+  CHECK_THAT(lost.problem_of_reading().hint, ContainsSubstring("the bucket is in eu-west-3"));
+  CHECK(lost.script.asked.size() == 2);
+
+  OnScript expired;  // which is no word about the region
+  for (int i = 0; i < 2; ++i) expired.say("x-amz-bucket-region: eu-west-3\n", "<Error><Code>ExpiredToken</Code></Error>", 400);
+  CHECK_THAT(expired.problem_of_reading().hint, ContainsSubstring("sign in again"));
+}
+
 TEST_CASE("A store that does not answer, and one that nobody has credentials for") {
   OnScript t;
   CHECK(t.problem_of_reading().id == ProblemId::net_failed);
   t.variables.erase("AWS_NO_SIGN_REQUEST");
   CHECK(t.problem_of_reading().id == ProblemId::net_credentials);
+}
+
+TEST_CASE("What was given up is not asked again") {
+  OnScript t;
+  t.settings->timeout_s = 1;
+  for (int i = 0; i < 20; ++i) t.say("", "<Error><Code>SlowDown</Code></Error>", 503);
+  const Problem p = t.problem_of_reading();
+  CHECK(p.got == "503 SlowDown");
+  const size_t asked = t.script.asked.size();
+  CHECK(t.problem_of_reading().got == p.got);
+  CHECK(t.script.asked.size() == asked);
+}
+
+TEST_CASE("A connection that this process may not make is tried once") {
+  OnScript t;
+  t.say("", "", 0, kDcpctlNetKeptIn);
+  CHECK_THAT(t.problem_of_reading().hint, ContainsSubstring("forbids connections to 127.0.0.1:1"));
+  CHECK(t.script.asked.size() == 1);
 }
 
 TEST_CASE("A signal ends a request that would be repeated") {
@@ -175,9 +249,12 @@ TEST_CASE("Where redirects lead") {
 
 TEST_CASE("Command lines of credential_process are cut as Python's shlex does") {
   CHECK(shell_words(R"(a 'b c' "d \" e\f" g\ h '' i"j"k)") == std::vector<std::string>{"a", "b c", "d \" e\\f", "g h", "", "ijk"});
-  CHECK(output_of({"/bin/echo", "x y"}) == "x y\n");
-  CHECK_FALSE(output_of({"/nowhere/at/all"}));
-  CHECK_FALSE(output_of({"/bin/false"}));
+  std::string why;
+  CHECK(output_of({"/bin/echo", "x y"}, why) == "x y\n");
+  CHECK_FALSE(output_of({"/nowhere/at/all"}, why));
+  CHECK(why == "/nowhere/at/all cannot be started: no such file or directory");
+  CHECK_FALSE(output_of({"/bin/sh", "-c", "echo no token >&2; echo more >&2; exit 3"}, why));
+  CHECK(why == "it ended with exit code 3: no token");
 }
 
 }  // namespace
