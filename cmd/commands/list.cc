@@ -1,5 +1,5 @@
 // dcpctl list: the steps of a run.
-#include "app/list.h"
+#include "app/run_survey.h"
 
 #include <unistd.h>
 

@@ -9,6 +9,21 @@
 
 namespace dcp::cmd {
 
+namespace {
+
+void add_expect(Command& c, ExpectRequest& flags) {
+  const std::string group = "Expectations";
+  c.option("--expect", flags.reference, "REF",
+           "Write only if keys and shapes are those of REF, a checkpoint or a list as 'inspect --keys' prints it, and no object of REF is "
+           "missing")
+      .reads()
+      .in(group);
+  c.flag("--expect-tensors", flags.tensors, "With --expect: tensors alone, whatever objects REF has").needs("--expect").in(group);
+  c.flag("--expect-dtypes", flags.dtypes, "With --expect: the dtypes too").needs("--expect").in(group);
+}
+
+}  // namespace
+
 WriteRequest WriterFlags::request(const Context& context) const {
   WriteRequest request{
       .read = {.source = source.request(), .ranks = ranks.options(context), .max_memory = parse_size(max_memory), .threads = threads},

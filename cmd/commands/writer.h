@@ -9,7 +9,6 @@
 #include "line/context.h"
 #include "maps/optimizer_form.h"
 #include "request/dtype_flags.h"
-#include "request/expect.h"
 #include "request/key_flags.h"
 #include "request/map_flags.h"
 #include "request/ranks_flags.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "app/list.h"
+#include "app/run_survey.h"
 #include "line/context.h"
 #include "report/fields.h"
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "app/expect.h"
 #include "app/ranked_run.h"
 #include "base/text.h"
 #include "format/npy.h"
@@ -12,12 +13,33 @@
 #include "report/findings.h"
 #include "report/selection_report.h"
 #include "request/dtype_flags.h"
-#include "request/expect.h"
 #include "request/map_flags.h"
 #include "request/ranks_flags.h"
 
 namespace dcp::cmd {
 namespace {
+
+void expectation_json(JsonWriter& json, const Expectation& e) {
+  if (e.reference.empty()) return;
+  constexpr std::string_view kMembers[kDifferenceKinds] = {"missing", "unexpected", "shape", "dtype"};
+  constexpr uint64_t kShown = 1000;  // of each kind
+  json.key("expect").begin_object().member("reference", e.reference).member("differences", uint64_t{e.differences.size()});
+  if (e.may_lack_shards) json.member("incomplete", true);
+  for (size_t k = 0; k < kDifferenceKinds; ++k) {
+    json.key(kMembers[k]).begin_array();
+    uint64_t shown = 0;
+    for (const Difference& d : e.differences) {
+      if (static_cast<size_t>(d.kind) != k || ++shown > kShown) continue;
+      json.begin_object().member("key", d.key);
+      if (!d.got.empty()) json.member("got", d.got);
+      if (!d.expected.empty()) json.member("expected", d.expected);
+      json.end_object();
+    }
+    json.end_array();
+  }
+  if (!e.additional.empty()) json.member("additional_objects", e.additional);
+  json.end_object();
+}
 
 std::string_view member_of(Overflow overflow) {
   return overflow == Overflow::kInfinity ? "became_inf" : overflow == Overflow::kNan ? "became_nan" : "saturated";

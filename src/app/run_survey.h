@@ -1,5 +1,5 @@
 // What is in a run folder: its steps, which of them are complete, what they hold, and the pointers to the latest one. Opens every step's
-// metadata but no data; changes nothing.
+// metadata but no data; changes nothing. Lists it, or waits for a step.
 #pragma once
 
 #include <optional>
@@ -92,5 +92,24 @@ std::vector<Step> steps_of_run(Store& store, const std::string& path, const std:
 // The newest complete step with this content and a number greater than `after`; does not look at older steps.
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,
                                      std::optional<uint64_t> after);
+
+// --- the steps of a run, or the newest one of a kind, which may be waited for
+
+struct ListRequest {
+  SurveyRequest survey;
+  bool newest_only = false;            // do not look at steps older than the answer
+  std::optional<StepContent> content;  // of the newest
+  std::optional<uint64_t> after;       // its number must be greater
+  bool after_newest = false;           // greater than that of the newest such step now
+  std::optional<uint64_t> wait_ns;     // for it
+};
+
+struct ListResult {
+  RunSurvey survey;                 // unless newest_only
+  std::optional<StepFacts> newest;  // complete, of the content, with a greater number
+};
+
+// Throws what survey_run throws.
+void list_steps(const ListRequest& request, World& world, ListResult& result);
 
 }  // namespace dcp

@@ -8,7 +8,7 @@
 
 namespace dcp {
 
-// Whether a file of this name makes a folder such a checkpoint.
+// Whether a file of this name makes a folder such a checkpoint, or one of accelerate.
 bool is_rank_file(std::string_view name);
 
 }  // namespace dcp

@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "catalog/box.h"
 #include "catalog/catalog.h"
-#include "maps/parameter_list.h"
+#include "maps/optimizer_form.h"
 #include "maps/run_keys.h"
 #include "maps/run_state.h"
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "items/resolve.h"
@@ -26,5 +27,16 @@ struct Reformed {
 // Gives the optimizers of a selection this form: their keys and paths, and which objects. Keys get the trainer's order, that of the paths.
 // The selection's objects must be resolved with their pickles. Throws optimizer_form, and what reading a pickle throws.
 Reformed reform(const SourceFacts& source, OptimizerForm form, const Limits& limits, Selection& selection);
+
+// The list of parameters that a group has as `params`, and as `param_names`.
+struct ParameterList {
+  std::vector<std::string> names;
+  bool are_numbers = false;  // as an optimizer's own state_dict() has them
+};
+
+// An object that is resolved with its pickle. Throws `id` for one that is no such list, and what reading a pickle throws.
+ParameterList read_parameters(const SourceFacts& source, BlobId blob, ProblemId id, const Limits& limits);
+// A pickle.
+std::string list_of_parameters(const std::vector<std::string>& names);
 
 }  // namespace dcp::maps

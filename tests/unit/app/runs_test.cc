@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/list.h"
+#include "app/run_survey.h"
 #include "app/prune.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"

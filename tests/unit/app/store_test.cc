@@ -8,7 +8,7 @@
 #include "app/edit.h"
 #include "app/extract.h"
 #include "app/inspect.h"
-#include "app/list.h"
+#include "app/run_survey.h"
 #include "app/object_store.h"
 #include "app/prune.h"
 #include "app/read.h"
