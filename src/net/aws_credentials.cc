@@ -145,7 +145,7 @@ void AwsChain::renew() {
   held_.reset();
 }
 
-void AwsChain::prepare() {
+void AwsChain::prepare(const std::string& path) {
   const std::lock_guard lock(mutex_);
   read_files();
   const Settings& s = http_.settings();
@@ -154,7 +154,7 @@ void AwsChain::prepare() {
     const Profile& p = profile(name);
     if (p.contains("credential_process") && !value_of(keys_file_[name], "aws_access_key_id").empty()) return;
     if (p.contains("credential_process")) {
-      held_ = chain();
+      credentials(path);
       return;
     }
     const std::string next = value_of(p, "source_profile");
@@ -324,10 +324,11 @@ AwsChain::Found AwsChain::from_process(const std::string& name) {
   const std::string command = value_of(profile(name), "credential_process");
   if (command.empty()) return std::nullopt;
   const std::string source = "credential_process of profile " + name;
-  const auto printed = output_of(shell_words(command));
+  std::string why;
+  const auto printed = output_of(shell_words(command), why);
   Found found = printed ? credentials_of(*printed, source) : std::nullopt;
   if (!found)
-    wrong(source + ": " + (printed ? "what it prints has no credentials" : "the program failed, or cannot be started from here"),
+    wrong(source + ": " + (printed ? "what it prints has no credentials" : why),
           "try its command by hand; a confined process can start no program, so that its credentials cannot be renewed during a run");
   return found;
 }

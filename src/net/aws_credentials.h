@@ -26,7 +26,7 @@ class AwsChain {
   std::optional<AwsCredentials> credentials(const std::string& path);
   void renew();  // at the next call: the store says that they have expired
   // Runs the program of credential_process, if it is what the chain leads to: a confined process can start none.
-  void prepare();
+  void prepare(const std::string& path);
   // "profile x" with what it says, "" where it says nothing.
   std::string setting(const std::string& key);
   std::string region();                              // of the environment or the profile
@@ -69,8 +69,8 @@ class AwsChain {
 std::optional<AwsCredentials> credentials_of(std::string_view json, std::string source);
 // The words of a command line, as Python's shlex splits it.
 std::vector<std::string> shell_words(std::string_view text);
-// What a program prints. nullopt: it could not be started, or failed.
-std::optional<std::string> output_of(const std::vector<std::string>& words);
+// What a program prints. nullopt: it could not be started, or failed; `why` says it, with the first line of its complaint.
+std::optional<std::string> output_of(const std::vector<std::string>& words, std::string& why);
 std::string contents_of(const std::string& path);  // of a file on disk; "": there is none
 
 }  // namespace dcp::net

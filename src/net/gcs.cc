@@ -17,7 +17,7 @@ class Gcs final : public BucketOrigin {
   bool renew(const std::string& path, const HttpAnswer& answer) override;
   [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer) override;
   std::string endpoint(const std::string& path) override;
-  std::vector<std::string> files() override;
+  std::vector<std::string> files(const std::string& path) override;
   std::vector<uint16_t> ports() override;
   std::vector<std::pair<std::string, std::string>> about(const std::string& path) override;
 
@@ -172,7 +172,7 @@ void Gcs::refuse(const std::string& path, const HttpAnswer& answer) {
   net::refuse(path, answer, hint);
 }
 
-std::vector<std::string> Gcs::files() { return {file_of_credentials()}; }
+std::vector<std::string> Gcs::files(const std::string&) { return {file_of_credentials()}; }
 
 std::vector<uint16_t> Gcs::ports() {
   std::vector<uint16_t> all;

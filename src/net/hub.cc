@@ -33,7 +33,7 @@ class Hub final : public Origin {
   bool renew(const std::string& path, const HttpAnswer& answer) override;
   [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer) override;
   std::string endpoint(const std::string& path) override;
-  std::vector<std::string> files() override { return {token_file()}; }
+  std::vector<std::string> files(const std::string&) override { return {token_file()}; }
   std::vector<std::pair<std::string, std::string>> about(const std::string& path) override;
 
  private:

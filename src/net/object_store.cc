@@ -294,7 +294,7 @@ ReadCapabilities ObjectStore::read_capabilities(const std::string& path) {
   ReadCapabilities can{.requests = 32, .request_bytes = 4 << 20, .network = true};
   can.files = http_->files();
   can.ports = http_->ports();
-  for (std::string& file : origin_->files()) can.files.push_back(std::move(file));
+  for (std::string& file : origin_->files(path)) can.files.push_back(std::move(file));
   for (const uint16_t port : origin_->ports()) can.ports.push_back(port);
   can.ports.push_back(443);
   if (const auto url = parse_url(origin_->endpoint(path))) can.ports.push_back(url->port);

@@ -43,7 +43,7 @@ class Origin {
   [[noreturn]] virtual void refuse(const std::string& path, const HttpAnswer& answer) = 0;
   // The address of the service, files and ports beside those of Http. Called before the process is confined.
   virtual std::string endpoint(const std::string& path) = 0;
-  virtual std::vector<std::string> files() { return {}; }
+  virtual std::vector<std::string> files(const std::string& /*path*/) { return {}; }
   virtual std::vector<uint16_t> ports() { return {}; }
   // Whether list() costs one request, and is the better question about a name of which nothing is known.
   virtual bool lists() const { return true; }

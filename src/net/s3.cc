@@ -13,7 +13,7 @@ class S3 final : public BucketOrigin {
   bool renew(const std::string& path, const HttpAnswer& answer) override;
   [[noreturn]] void refuse(const std::string& path, const HttpAnswer& answer) override;
   std::string endpoint(const std::string& path) override;
-  std::vector<std::string> files() override;
+  std::vector<std::string> files(const std::string& path) override;
   std::vector<uint16_t> ports() override;
   std::vector<std::pair<std::string, std::string>> about(const std::string& path) override;
 
@@ -110,8 +110,8 @@ void S3::refuse(const std::string& path, const HttpAnswer& answer) {
 
 std::string S3::endpoint(const std::string&) { return chain_.endpoint("S3"); }
 
-std::vector<std::string> S3::files() {
-  chain_.prepare();
+std::vector<std::string> S3::files(const std::string& path) {
+  chain_.prepare(path);
   return chain_.files();
 }
 

@@ -249,9 +249,12 @@ TEST_CASE("Where redirects lead") {
 
 TEST_CASE("Command lines of credential_process are cut as Python's shlex does") {
   CHECK(shell_words(R"(a 'b c' "d \" e\f" g\ h '' i"j"k)") == std::vector<std::string>{"a", "b c", "d \" e\\f", "g h", "", "ijk"});
-  CHECK(output_of({"/bin/echo", "x y"}) == "x y\n");
-  CHECK_FALSE(output_of({"/nowhere/at/all"}));
-  CHECK_FALSE(output_of({"/bin/false"}));
+  std::string why;
+  CHECK(output_of({"/bin/echo", "x y"}, why) == "x y\n");
+  CHECK_FALSE(output_of({"/nowhere/at/all"}, why));
+  CHECK(why == "/nowhere/at/all cannot be started: no such file or directory");
+  CHECK_FALSE(output_of({"/bin/sh", "-c", "echo no token >&2; echo more >&2; exit 3"}, why));
+  CHECK(why == "it ended with exit code 3: no token");
 }
 
 }  // namespace
