@@ -1,6 +1,8 @@
 #include "app/publishing.h"
 
 #include <algorithm>
+#include <exception>
+#include <set>
 #include <vector>
 
 #include "app/ask_map.h"
@@ -46,14 +48,34 @@ void configure(std::vector<Asset>& assets, const AssetsRequest& request, World& 
   });
 }
 
+// Those of a folder in a store, which may list nothing. Some web servers refuse what is not there.
+std::set<std::string> usual_names(const std::string& folder, Store& store) {
+  std::set<std::string> names;
+  std::exception_ptr refused;
+  for (const char* name : usual_assets()) {
+    try {
+      const auto file = store.open_beneath(folder, name, FollowLinks::kCacheOnly);
+      if (!file) continue;
+      store.close(*file);
+      names.insert(name);
+    } catch (const Error& error) {
+      if (error.problem().id != ProblemId::net_refused) throw;
+      refused = std::current_exception();
+    }
+  }
+  if (names.empty() && refused) std::rethrow_exception(refused);
+  return names;
+}
+
 // Throws no_such_path, no_assets.
-std::vector<std::string> asset_names(const std::string& folder, Store& store) {
+std::set<std::string> asset_names(const std::string& folder, Store& store) {
   const std::optional<FileFacts> facts = store.facts(folder);
-  if (!facts) fail(ProblemId::no_such_path, {.path = folder});
-  if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = folder}, "a file", "a folder");
-  std::vector<std::string> names;
-  for (const DirEntry& e : store.list(folder))
-    if (e.kind == FileKind::kRegular && is_asset(e.name)) names.push_back(e.name);
+  std::set<std::string> names;
+  if (store.read_capabilities(folder).network) names = usual_names(folder, store);
+  if (!facts && names.empty()) fail(ProblemId::no_such_path, {.path = folder});
+  if (facts && facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = folder}, "a file", "a folder");
+  for (const DirEntry& e : facts ? store.list(folder) : std::vector<DirEntry>())
+    if (e.kind == FileKind::kRegular && is_asset(e.name)) names.insert(e.name);
   if (names.empty()) fail(ProblemId::no_assets, {.path = folder});
   return names;
 }
@@ -73,7 +95,7 @@ void check_publishable(const Publishing& paths, World& world) {
     if (!world.store.facts(paths.source)) fail(ProblemId::no_such_path, {.path = paths.source});
   });
   look([&] {
-    const std::vector<std::string> names = asset_names(paths.assets, world.store);
+    const std::set<std::string> names = asset_names(paths.assets, world.store);
     const auto has = [&](std::string_view begin) {
       return std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(begin); });
     };

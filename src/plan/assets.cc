@@ -25,6 +25,21 @@ constexpr const char* kAssets[] = {"config.json",
                                    "processor_config.json",
                                    "LICENSE*",
                                    "NOTICE*"};
+constexpr const char* kUsual[] = {"config.json",
+                                  "generation_config.json",
+                                  "tokenizer.json",
+                                  "tokenizer_config.json",
+                                  "tokenizer.model",
+                                  "special_tokens_map.json",
+                                  "added_tokens.json",
+                                  "vocab.json",
+                                  "vocab.txt",
+                                  "merges.txt",
+                                  "chat_template.jinja",
+                                  "chat_template.json",
+                                  "preprocessor_config.json",
+                                  "processor_config.json",
+                                  "LICENSE"};
 // Names of weights, whatever an asset's name may begin with.
 constexpr const char* kWeights[] = {"*.safetensors", "*.index.json", "*.bin", "*.pt",      "*.pth",   "*.ckpt",
                                     "*.gguf",        "*.onnx",       "*.h5",  "*.msgpack", "*.distcp"};
@@ -143,6 +158,8 @@ bool is_asset(std::string_view name) {
   const auto matches = [&](const char* pattern) { return fnmatch(pattern, text.c_str(), FNM_PERIOD) == 0; };
   return std::ranges::any_of(kAssets, matches) && std::ranges::none_of(kWeights, matches);
 }
+
+std::span<const char* const> usual_assets() { return kUsual; }
 
 void add_assets(Plan& plan, std::vector<Asset> assets) {
   const auto last = narrow<uint32_t>(plan.files.size() - 1);

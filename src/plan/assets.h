@@ -1,6 +1,7 @@
 // Small files beside the weights of a Hugging Face model: configuration, tokenizer, generation settings.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,9 @@ namespace dcp {
 // special_tokens_map.json, added_tokens.json, vocab*, merges.txt, *.model, *.tiktoken, chat_template*, *preprocessor_config.json,
 // processor_config.json, LICENSE*, NOTICE*. Not README.md, which describes another file's weights, and no code.
 bool is_asset(std::string_view name);
+
+// Names that assets usually have: what is asked for where nothing can be listed.
+std::span<const char* const> usual_assets();
 
 // Whether the asset prepares other inputs than text: a text model has none of these.
 bool is_processor(std::string_view name);

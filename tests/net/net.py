@@ -119,6 +119,7 @@ def refusals(t, server):
 
 def part_others(t, folder):
     """Servers other than rclone's S3, each with the commands that read in another way."""
+    base_of(folder)
     root = buckets(t.scratch / "root", folder)
     web = rclone_http(root)
     hub = Hub(root / "hub")
@@ -137,12 +138,23 @@ def part_others(t, folder):
             server.end()
 
 
+def base_of(folder):
+    """A folder with what lies beside the weights."""
+    base = folder / "base"
+    base.mkdir()
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "merges.txt", "vocab.json", "chat_template.jinja"]:
+        (base / name).write_text('{"torch_dtype": "float32"}' if name.endswith("json") else "text")
+
+
 def from_web(both):
     """What a server that lists nothing can give: checkpoints with a description, and files."""
     for words in [["inspect", "dcp@"], ["inspect", "dcp/.metadata@"], ["verify", "dcp@"], ["inspect", "hf@", "--keys"], ["verify", "torch.pt@"], ["diff", "dcp@", "torch.pt@"], ["extract", "safetensors.safetensors@", "norm.weight"],
                   ["consolidate", "hf@", "m.safetensors"], ["consolidate", "dcp@", "m.pt"], ["verify", "dcp@", "--against", "manifest.json@"]]:  # fmt: skip
         both.same(*words)
     both.says(3, "there is no such file or folder", "inspect", "none@")
+    both.same("consolidate", "dcp@", "assets", "--model-only", "--assets", "base@", "--dtype", "bf16")
+    both.says(2, "the folder holds no configuration or tokenizer", "consolidate", "dcp@", "o", "--model-only", "--assets", "hf@")
+    both.says(3, "there is no such file or folder", "consolidate", "dcp@", "o", "--model-only", "--assets", "none@")
 
 
 def much(t):
