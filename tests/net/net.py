@@ -104,9 +104,9 @@ def refusals(t, server):
     t.says(4, ["404 NoSuchBucket", f"hint: buckets were looked up at {server.url}"], "inspect", "s3://elsewhere/x", **aws(server))
     t.says(3, "s3://bucket/runs/none: there is no such file or folder", "inspect", "s3://bucket/runs/none", **aws(server))
     t.says(2, "s3://BUCKET/KEY", "inspect", "s3://", **aws(server))
-    t.says(2, "can only be read\nhint: give a path on disk", "consolidate", at, "s3://bucket/out", **aws(server))
+    t.says(2, "can only be read\nhint: write to a disk, and copy it from there", "consolidate", at, "s3://bucket/out", **aws(server))
     t.says(2, "az://b/x: no store has paths of this kind (got az://, expected gs:// or hf:// or http:// or https:// or s3://", "inspect", "az://b/x")
-    t.says(2, "plain http:// shows what is read", "inspect", at, **aws(server, AWS_ENDPOINT_URL="http://192.0.2.1"))
+    t.says(2, ["plain http:// shows what is read", "hint: give an https:// address, or --insecure-http if the network is yours"], "inspect", at, **aws(server, AWS_ENDPOINT_URL="http://192.0.2.1"))
     t.says(2, "a user's name in it", "inspect", "https://me:secret@example.com/x")
     t.says(2, "a query in it", "inspect", "https://example.com/x?Signature=secret")
     if any(p.name.startswith("s3:") for p in t.scratch.iterdir()):

@@ -164,7 +164,7 @@ def unlike_items(dcpctl, stores, scratch):
 
 
 def refused(both):
-    only_read = "can only be read\nhint: give a path on disk"
+    only_read = "can only be read\nhint: write to a disk, and copy it from there"
     for words in [["consolidate", "dcp@", "o.pt@"], ["convert", "dcp@", "o@"], ["cast", "dcp@", "o@", "--dtype", "bf16"], ["reshard", "dcp@", "o/o@", "--world-size", "2"],
                   ["verify", "dcp@", "--manifest", "m.json@"], ["inspect", "dcp@", "--html", "p.html@"], ["inspect", "dcp@", "--report", "r.json@"],
                   ["extract", "dcp@", "model.w", "-o", "x.npy@"], ["edit", "dcp@", "o@", "--exclude", "optim*"], ["edit", "dcp@", "--in-place", "--exclude", "optim*"],
