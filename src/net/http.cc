@@ -224,7 +224,7 @@ Problem Http::problem_of(const Turn& turn, unsigned tries) {
     p.hint = "this machine, or what the process runs in, forbids connections to " + host;
   } else if (turn.why.find("certificate") != turn.why.npos) {
     p.hint = "certificates are looked up in " + (bundle.empty() ? "curl's own place" : bundle) +
-             (bundle == settings_->value("AWS_CA_BUNDLE") ? ", as AWS_CA_BUNDLE says" : "; SSL_CERT_FILE names others");
+             (!bundle.empty() && bundle == settings_->value("AWS_CA_BUNDLE") ? ", as AWS_CA_BUNDLE says" : "; SSL_CERT_FILE names others");
   } else if (turn.outcome == kDcpctlNetNoHost) {
     p.hint = "is " + host + " the right name, and does it take a proxy to reach it (HTTPS_PROXY)?";
   } else if (has_answered(host)) {

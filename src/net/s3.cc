@@ -93,7 +93,7 @@ void S3::refuse(const std::string& path, const HttpAnswer& answer) {
   std::string who = "nobody: AWS_NO_SIGN_REQUEST is set";
   if (const auto credentials = chain_.credentials(path)) who = credentials->source;
   std::string hint = hint_of(answer, who, address_of(path, bucket).base);
-  const bool may_cost = code == "AccessDenied" && http_.settings().value("AWS_REQUEST_PAYER").empty();
+  const bool may_cost = element(answer.error, "Message") == "Access Denied" && http_.settings().value("AWS_REQUEST_PAYER").empty();
   if (!hint.empty()) net::refuse(path, answer, hint);
   if (const std::string region = region_in(answer); !region.empty()) hint = "the bucket is in " + region + ": set AWS_REGION=" + region;
   else if (code == "RequestTimeTooSkewed")
