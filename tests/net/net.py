@@ -366,7 +366,7 @@ def part_ways(t, folder):
         ended = json.dumps({"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Expiration": "2020-01-01T00:00:00Z"})
         for command, said in [(f"{process} '{ended}'", "ended 2020-01-01 00:00:00 UTC\nhint: sign in again"), ("sh -c 'echo no token >&2; exit 3'", "it ended with exit code 3: no token")]:
             (t.scratch / "aws").write_text(f"[default]\ncredential_process = {command}\n")
-            t.says(5, f"credential_process of profile default{':' if 'exit' in said else ''} {said}", "inspect", at, AWS_ENDPOINT_URL=server.url, AWS_CONFIG_FILE=t.scratch / "aws")
+            t.says(5, f"credential_process of profile default{':' if 'exit' in said else ''} {said}", "verify", at, AWS_ENDPOINT_URL=server.url, AWS_CONFIG_FILE=t.scratch / "aws")
     finally:
         proxy.end()
         server.end()
