@@ -294,7 +294,7 @@ class Reader(StorageReader):
     loading would call what torch.load(weights_only=True) refuses.
 
     With `share="replicas"`, a box that several ranks of `process_group` (as given to dcp.load) load is read once, by one of them, and sent to the others.
-    Boxes are shared that are equal, not those that overlap; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: the group's).
+    Boxes are shared that are equal, not those that overlap; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: half an hour).
 
     The planner's resolve_tensor() is called for all items before the first byte is read, and commit_tensor() after the last.
     """
