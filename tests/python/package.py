@@ -92,6 +92,18 @@ class Opening(unittest.TestCase):
         ck = dcpctl.open(FSDP)
         self.assertEqual((ck == ck, ck == dcpctl.open(FSDP), {ck: 1}[ck]), (True, False, 1))
 
+    def test_copies(self):
+        ck = dcpctl.open(FSDP)
+        held = {"ck": ck, "tensor": ck[KEY], "slice": ck[KEY][1:3], "object": ck["train_state.step"], "part": ck.subtree("model")}
+        for copied in (copy.copy(held), copy.deepcopy(held), {key: copy.copy(value) for key, value in held.items()}):
+            self.assertEqual({key: copied[key] is value for key, value in held.items()}, dict.fromkeys(held, True))
+        for value in held.values():
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                with self.assertRaises(dcpctl.UsageError) as caught:
+                    pickle.dumps(value, protocol)
+                self.assertEqual((caught.exception.id, caught.exception.key), ("not_pickled", getattr(value, "key", None)))
+        self.assertTrue(held["tensor"].read())
+
     def test_subtree(self):
         ck = dcpctl.open(FSDP)
         part = ck.subtree("model").subtree("layers")

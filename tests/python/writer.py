@@ -99,6 +99,19 @@ class OneProcess(unittest.TestCase):
         with self.assertRaises(dcpctl.Error):
             save({"w": torch.ones(3)}, self.folder / "no" / "such" / "folder")
 
+    def test_an_object_of_a_checkpoint(self):
+        class Odd:
+            pass
+
+        globals()["Odd"], Odd.__qualname__ = Odd, "Odd"
+        save({"w": torch.ones(3), "odd": Odd()}, self.folder / "ours")
+        state = dcpctl.open(self.folder / "ours").state_dict()
+        with self.assertRaises(dcpctl.UsageError) as caught:
+            save(state, self.folder / "again")
+        self.assertEqual((caught.exception.id, caught.exception.key), ("not_pickled", "odd"))
+        save({key: value for key, value in state.items() if not isinstance(value, dcpctl.Object)}, self.folder / "again")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["again", "ours"])
+
     def test_ctrl_c(self):
         def interrupt(*_of):
             raise KeyboardInterrupt

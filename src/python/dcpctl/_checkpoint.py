@@ -13,13 +13,13 @@ from . import _abi, _errors, _jobs, _memory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
-
     from types import EllipsisType
+    from typing import Any, TypeVar
 
     from numpy import ndarray
     from torch import Tensor as TorchTensor
 
+    S = TypeVar("S")
     Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 
 _ENTRY = Struct("NPNPNPIiQQIi")  # _abi.Entry, for many at once
@@ -278,6 +278,24 @@ class Parts:
         return words.buffer_info()[0], len(self._words), (words, names, self._ints, self._keep)
 
 
+class _OfFile:
+    """What reads from a file that is open in this process. It does not change, and so is its own copy."""
+
+    __slots__ = ()
+
+    def __copy__(self: S) -> S:
+        return self
+
+    def __deepcopy__(self: S, _memo: object) -> S:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> Any:
+        raise _errors.usage(
+            "not_pickled", f"a {type(self).__name__} refers to a file that is open, and is not pickled", key=getattr(self, "key", None),
+            hint="save what it holds (.torch(), .value, .raw), or leave it out; another process opens the checkpoint anew",
+        )
+
+
 class Chunk:
     """A box of a tensor, and where it lies: bytes of a file of the checkpoint's folder (file "" if there is none)."""
 
@@ -294,7 +312,7 @@ class Chunk:
         return f"Chunk(offsets={self.offsets}, sizes={self.sizes}, file={self.file!r}, offset={self.offset}, length={self.length})"
 
 
-class Checkpoint(Mapping["str", "Any"]):
+class Checkpoint(_OfFile, Mapping["str", "Any"]):
     """From key to Tensor or Object. It can be read from several threads; `with` closes it."""
 
     __slots__ = ("_core", "_prefix", "_part")
@@ -542,7 +560,7 @@ def _plain(value: Any) -> Any:
     return {"tuple": tuple, "set": set, "frozenset": frozenset}[kind](_plain(v) for v in inside)
 
 
-class Object:
+class Object(_OfFile):
     """An object: nothing of it is executed."""
 
     __slots__ = ("_core", "_entry", "_parts", "_told", "key", "nbytes")
@@ -595,7 +613,7 @@ class Object:
         return list(self._tell().get("refused", []))
 
 
-class Tensor:
+class Tensor(_OfFile):
     """A tensor, or a slice of one: a handle, which is read when it is asked for its elements."""
 
     __slots__ = ("_box", "_cast", "_chunk_count", "_core", "_entry", "_parts", "_stored", "_whole", "key", "requires_grad", "shape")
