@@ -520,6 +520,34 @@ class Commands(unittest.TestCase):
         self.assertEqual(dcpctl.maps("llama.transformers").extra, {})
         self.assertEqual(dcpctl.maps().extra, {})
 
+    def test_ranks(self):
+        """Of a job with several ranks: the program is none of them, unless it is asked to be one."""
+        script = f"import dcpctl; print(dcpctl.verify({str(FSDP)!r}).is_sound); dcpctl.consolidate({str(FSDP)!r}, 'x', transport='file', timeout=1)"
+        for rank, size in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+            with tempfile.TemporaryDirectory() as folder:
+                ran = subprocess.run(
+                    [sys.executable, "-c", script], env={**os.environ, rank: "0", size: "2"}, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                )
+            self.assertEqual(ran.stdout, "True\n", rank)
+            self.assertIn("MASTER_ADDR", ran.stderr)
+
+    def test_ctrl_c(self):
+        """It ends the program, which removes what it has begun: unless its output has got its name meanwhile."""
+        with tempfile.TemporaryDirectory() as folder:
+            made = dcpctl.convert(big(folder), Path(folder, "big"), to="dcp").output
+            left = []
+            for n in range(5):
+                timer = threading.Timer(0.05 + 0.02 * n, os.kill, (os.getpid(), signal.SIGINT))
+                timer.start()
+                begin = time.monotonic()
+                with self.assertRaises(KeyboardInterrupt):
+                    dcpctl.consolidate(made, Path(folder, "out.safetensors"))
+                    time.sleep(5)
+                self.assertLess(time.monotonic() - begin, 4)
+                timer.join()
+                left += [name for name in os.listdir(folder) if "out" in name]
+            self.assertEqual(left, [])
+
     def test_failures(self):
         with self.assertRaises(dcpctl.InputError) as caught:
             dcpctl.inspect("/no/such")
