@@ -261,7 +261,7 @@ class Reading(unittest.TestCase):
         doubles = memoryview(bytearray(67 * 18 * 8)).cast("d", (67, 18))
         for into, word in [
             (bytes(self.tensor.nbytes), "read-only"), (bytearray(5), "5 bytes"), (doubles, "float64"), (memoryview(bytearray(4824)).cast("f", (18, 67)), "[18, 67]"),
-            ("text", "str"), (object(), "object"),
+            ("text", "str"), (object(), "object"), (self.tensor, "dcpctl.Tensor"),
         ]:
             before = bytes(into) if isinstance(into, (bytearray, memoryview)) else None
             with self.assertRaises(dcpctl.UsageError) as caught:
@@ -293,11 +293,22 @@ class Reading(unittest.TestCase):
         class Placeless:
             __array_interface__ = {"shape": (67, 18), "typestr": "<f4", "version": 3}
 
-        for into in (numpy.zeros((67, 18), "M8[ns]"), Placeless(), numpy.lib.stride_tricks.as_strided(numpy.zeros(18, "f"), (67, 18), (0, 4))):
+        class Typeless:
+            __array_interface__ = {"shape": (67, 18), "data": (1, False), "version": 3}
+
+        windows = numpy.lib.stride_tricks.as_strided(numpy.zeros(100, "f"), (67, 18), (4, 4))
+        for into in (numpy.zeros((67, 18), "M8[ns]"), Placeless(), Typeless(), windows, numpy.lib.stride_tricks.as_strided(numpy.zeros(18, "f"), (67, 18), (0, 4))):
             with self.assertRaises(dcpctl.UsageError):
                 self.tensor.read(into=into)
         with self.assertRaises(dcpctl.UsageError):
             self.tensor[numpy.array([1, 2])]
+        with self.assertRaises(dcpctl.UsageError) as caught:
+            self.tensor[0, 0].read(into=numpy.float32(0))
+        self.assertIn("read-only", str(caught.exception))
+        for dtype, hint in (("f8", '.to("float64")'), ("i4", "as it is")):
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                self.tensor.read(into=numpy.zeros((67, 18), dtype))
+            self.assertIn(hint, caught.exception.hint)
 
     @unittest.skipIf(numpy is None, "numpy is not installed")
     def test_dlpack_into(self):
@@ -316,6 +327,9 @@ class Reading(unittest.TestCase):
         self.assertEqual(wide[:, :18].tolist(), self.rows)
         with self.assertRaises(dcpctl.UsageError):
             self.tensor.read(into=Foreign(wide))
+        wide.flags.writeable = False
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.read(into=Foreign(wide[:, :18]))
 
     def test_without_ml_dtypes(self):
         try:

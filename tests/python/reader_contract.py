@@ -71,7 +71,7 @@ class Destinations(unittest.TestCase):
         names = ["bool", "uint8", "int8", "uint16", "int32", "uint64", "float16", "float32", "complex64", "float8_e5m2", "float8_e4m3fn"]
         wider = {
             "bool": names, "uint8": "uint16 int32 uint64 float16 float32 complex64", "int8": "int32 float16 float32 complex64",
-            "uint16": "int32 uint64 float16 float32 complex64", "int32": "float16 float32 complex64", "uint64": "float16 float32 complex64",
+            "uint16": "int32 uint64 float32 complex64", "int32": "", "uint64": "",
             "float16": "float32 complex64", "float32": "complex64", "complex64": "", "float8_e5m2": "float16 float32 complex64", "float8_e4m3fn": "float16 float32 complex64",
         }
         for stored in names:
@@ -112,6 +112,24 @@ class Destinations(unittest.TestCase):
         wide = torch.full((70, 20), 7.0)
         dcp.load({KEY: wide[1:68, 1:19]}, storage_reader=Reader(FSDP))
         self.assertEqual((wide == 7).sum().item(), 70 * 20 - 67 * 18)
+
+    def test_shared_memory(self):
+        rows = torch.zeros(1, 18).expand(67, 18)
+        for state in ({KEY: rows}, {KEY: torch.zeros(200).as_strided((67, 18), (1, 1))}):
+            with self.assertRaises(CheckpointException) as caught:
+                dcp.load(state, storage_reader=Reader(FSDP))
+            ((error, _trace),) = caught.exception.failures.values()
+            self.assertEqual((type(error), error.key), (dcpctl.UsageError, KEY))
+        self.assertFalse(rows.any())
+        with self.assertRaises(dcpctl.UsageError) as caught:
+            dcpctl.open(FSDP).state_dict(into={KEY: rows})
+        self.assertEqual(caught.exception.key, KEY)
+        with tempfile.TemporaryDirectory() as folder:  # each item is a row
+            path = Path(folder, "rows")
+            dcpctl.reshard(FSDP, path, world_size=67, include=[KEY])
+            with self.assertRaises(CheckpointException):
+                dcp.load({KEY: rows}, storage_reader=Reader(path))
+        self.assertFalse(rows.any())
 
     def test_views_that_torch_resolves(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -731,6 +731,8 @@ class Tensor(_OfFile):
         )
 
     def _add(self, parts: Parts, into: object) -> None:
+        if isinstance(into, _OfFile):
+            raise _errors.usage("destination", "into= has no memory of its own", key=self.key, got=f"dcpctl.{type(into).__name__}", expected="a buffer, an array or a tensor")
         try:
             place = _memory.destination(into, self.shape, self.dtype)
         except _errors.UsageError as why:

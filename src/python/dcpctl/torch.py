@@ -15,6 +15,7 @@ import dataclasses
 import io
 import itertools
 import logging
+import math
 import os
 import pickle
 import time
@@ -251,7 +252,7 @@ def _all_metadata(core: _Core, count: int) -> Iterator[TensorStorageMetadata | B
 
 # ---- reading
 
-_FLOATS = {d for d in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz") if hasattr(torch, d)}
+_FLOATS = {*_memory.FLOATS}
 
 
 class _Read:
@@ -398,6 +399,7 @@ class Reader(StorageReader):
         if self._objects == "checked" and entries:
             _check_objects(core, [plan.items[n] for n in entries], [*entries.values()])
         reads = self._reads(core, [item for item in plan.items if item.type != LoadItemType.BYTE_IO], planner)
+        _refuse_shared(reads)
         self._look_at_dtypes(reads)
         return reads, entries
 
@@ -479,21 +481,40 @@ class Reader(StorageReader):
             warnings.warn(f"{len(narrowed)} tensors are loaded into a narrower dtype than the checkpoint has, such as {min(narrowed)}", stacklevel=3)
 
 
+def _refuse_shared(reads: list[_Read]) -> None:
+    """Elements of one tensor that share memory, also where several items are read into it."""
+    places: dict[tuple[str, int], Sequence[int]] = {}
+    for r in reads:
+        t, index = r.target, r.item.dest_index
+        is_shared = t.layout is torch.strided and _memory.overlap(t.shape, t.stride(), 1)
+        if is_shared or t.numel() and r.is_direct() and places.setdefault((index.fqn, t.data_ptr()), r.item.dest_offsets) != r.item.dest_offsets:
+            raise _errors.usage("destination", "a tensor to load into has several elements in one place", key=index.fqn, got=f"strides {list(t.stride())}", expected="memory for each element")
+
+
 def _narrows(stored: torch.dtype, target: torch.dtype) -> bool:
-    # torch.promote_types() refuses float8, and unsigned integers beside others.
-    from_float, to_float = (d.is_floating_point or d.is_complex for d in (stored, target))
-    if stored == torch.bool or target == torch.bool:
+    """Whether a value can be lost. Of dtypes that torch says too little about: yes."""
+    if torch.bool in (stored, target):
         return stored != torch.bool
-    if stored.is_floating_point and stored.itemsize == 1:
-        return target.itemsize == 1 or not to_float
-    if target.is_floating_point and target.itemsize == 1:
+    if stored.is_complex and not target.is_complex or _is_float(stored) and not _is_float(target):
         return True
-    if from_float and to_float:
-        return torch.promote_types(stored, target) != target
-    if from_float or to_float:
-        return from_float
-    a, b = torch.iinfo(stored), torch.iinfo(target)
-    return a.min < b.min or a.max > b.max
+    try:
+        have, room = ((torch.finfo if _is_float(dtype) else torch.iinfo)(dtype) for dtype in (stored, target))
+    except (NotImplementedError, TypeError):
+        return True
+    if isinstance(room, torch.iinfo):
+        return have.min < room.min or have.max > room.max
+    if isinstance(have, torch.iinfo):
+        return int(have.max).bit_length() > _bits(room) or have.max > room.max
+    return _bits(have) > _bits(room) or have.max > room.max or have.smallest_normal * have.eps < room.smallest_normal * room.eps
+
+
+def _is_float(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _bits(floats: torch.finfo) -> int:
+    """Of a significand."""
+    return round(1 - math.log2(floats.eps))
 
 
 def _check_objects(core: _Core, items: list[ReadItem], entries: list[int]) -> None:
