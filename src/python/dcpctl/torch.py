@@ -498,14 +498,15 @@ def _narrows(stored: torch.dtype, target: torch.dtype) -> bool:
     if stored.is_complex and not target.is_complex or _is_float(stored) and not _is_float(target):
         return True
     try:
-        have, room = ((torch.finfo if _is_float(dtype) else torch.iinfo)(dtype) for dtype in (stored, target))
+        limits: list[Any] = [torch.finfo(dtype) if _is_float(dtype) else torch.iinfo(dtype) for dtype in (stored, target)]
     except (NotImplementedError, TypeError):
         return True
-    if isinstance(room, torch.iinfo):
-        return have.min < room.min or have.max > room.max
-    if isinstance(have, torch.iinfo):
-        return int(have.max).bit_length() > _bits(room) or have.max > room.max
-    return _bits(have) > _bits(room) or have.max > room.max or have.smallest_normal * have.eps < room.smallest_normal * room.eps
+    have, room = limits
+    if not _is_float(target):
+        return bool(have.min < room.min or have.max > room.max)
+    if not _is_float(stored):
+        return int(have.max).bit_length() > _bits(room) or bool(have.max > room.max)
+    return _bits(have) > _bits(room) or bool(have.max > room.max or have.smallest_normal * have.eps < room.smallest_normal * room.eps)
 
 
 def _is_float(dtype: torch.dtype) -> bool:
@@ -704,6 +705,7 @@ def _rank() -> int:
 # ---- writing
 
 _AHEAD = 64 << 20  # bytes of a job that writes; two are under way
+_QUANTIZED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
 
 class Writer(StorageWriter):
@@ -757,6 +759,13 @@ class Writer(StorageWriter):
             raise _errors.lacking("rank_local", "metadata of single ranks (use_collectives=False) is not written", hint="FileSystemWriter writes it")
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        for item in plan.items:
+            have = item.tensor_data.properties if item.tensor_data else None
+            if have and (have.layout is not torch.strided or have.dtype in _QUANTIZED):
+                raise _errors.usage(
+                    "layout", "a tensor of this kind is not saved", key=item.index.fqn, got=f"{have.layout}, {have.dtype}", expected="a strided tensor, not quantized",
+                    hint="save tensor.to_dense(); of a quantized one tensor.int_repr(), and its scale beside it",
+                )
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -772,6 +781,11 @@ class Writer(StorageWriter):
             _abi.SaveOptions, rank=rank, world_size=world, replace=self._replace, skip_sync=not self._sync,
             threads=threads_of(self._threads),
         )
+        path = os.path.abspath(os.fsdecode(self.path)) if self.path else ""
+        if not path:
+            raise _errors.usage("no_path", "the path is empty", expected="a folder to save into")
+        with contextlib.suppress(OSError):  # if it fails, the library says so
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_path(self.path), options))
         if world > 1 and job.wait(-1) == _abi.EXCHANGE:
             text = job.text() if text is None else text
@@ -897,7 +911,9 @@ def load(
     from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
     with _one_error():
-        reader = Reader(path, process_group=process_group, **{**options, "share": None} if no_dist else options)
+        reader = Reader(path, process_group=process_group, **options)
+        if no_dist:
+            reader._share = None
         dcp_load(state_dict, storage_reader=reader, planner=planner, process_group=process_group, **_alone(no_dist))
 
 
