@@ -5,6 +5,7 @@
 import array
 import copy
 import ctypes
+import errno
 import gc
 import mmap
 import os
@@ -120,6 +121,12 @@ class Opening(unittest.TestCase):
         with self.assertRaises(dcpctl.MissingKey) as caught:
             dcpctl.open(FSDP)["model"]
         self.assertIn("subtree", caught.exception.hint)
+        ck = dcpctl.open(FSDP)
+        for part, key, word in ((ck.tensors, "nope", "no such"), (ck.objects, KEY, "a tensor"), (ck.tensors, "train_state.step", "an object")):
+            with self.assertRaises(dcpctl.MissingKey) as caught:
+                part[key]
+            self.assertIn(word, caught.exception.what)
+            self.assertIsNone(part.get(key))
 
     def test_errors(self):
         for path, kind, id in [("/no/such", dcpctl.InputError, "no_such_path"), (FSDP / "__0_0.distcp/x", dcpctl.Error, None)]:
@@ -133,6 +140,10 @@ class Opening(unittest.TestCase):
         for kind in (dcpctl.UsageError, dcpctl.MissingKey, dcpctl.MachineError, dcpctl.RankError):
             error = kind(id="x", kind="usage", what="it is so", key="k")
             self.assertEqual(str(copy.copy(error)), "k: it is so")
+        with self.assertRaises(dcpctl.MachineError) as caught:
+            dcpctl.open("/tmp/" + "x" * 300)
+        self.assertEqual((caught.exception.errno, pickle.loads(pickle.dumps(caught.exception)).errno), (errno.ENAMETOOLONG,) * 2)
+        self.assertIsNone(dcpctl.MachineError(id="x", kind="machine", what="it is so").errno)
         self.assertTrue(issubclass(dcpctl.UsageError, ValueError) and issubclass(dcpctl.MachineError, OSError))
 
     def test_objects(self):
@@ -164,6 +175,8 @@ class Opening(unittest.TestCase):
             return self.assertIn("pip install numpy", caught.exception.hint)
         nested = ck.state_dict(framework="numpy")
         self.assertEqual(nested["optimizer"]["param_groups"][0]["lr"], 0.0003)
+        self.assertEqual(ck.state_dict("optimizer.param_groups"), nested["optimizer"]["param_groups"])
+        self.assertEqual(ck.state_dict("train_state"), nested["train_state"])
         flat = ck.state_dict("model", framework="numpy", nested=False)
         self.assertEqual(flat["tok_embeddings.weight"].tolist(), nested["model"]["tok_embeddings.weight"].tolist())
         self.assertEqual(ck.state_dict("model", framework="numpy").keys(), flat.keys())
@@ -226,14 +239,16 @@ class Reading(unittest.TestCase):
         for bad in [(0, 0, 0), 67, -68]:
             with self.assertRaises(IndexError):
                 t[bad]
-        for bad in [slice(None, None, -1), "x", None, 1.5]:
+        for bad in [slice(None, None, -1), "x", None, 1.5, True]:
             with self.assertRaises(dcpctl.UsageError):
                 t[bad]
 
     def test_casts(self):
         half = bytes(self.tensor.to("float16").read())
         self.assertEqual(half, struct.pack("=1206e", *(x for r in self.rows for x in r)))
-        self.assertEqual(self.tensor.to("float16").to("float32").read(), self.tensor.read())
+        self.assertEqual(self.tensor.to("float32").to("float16").to("float16").read(), half)
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.to("float16").to("float32")
         self.assertEqual(self.tensor.to("float64")[0].nbytes, 18 * 8)
         with self.assertRaises(dcpctl.UsageError):
             self.tensor.to("float33")

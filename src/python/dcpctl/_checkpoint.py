@@ -383,8 +383,11 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
     def __getitem__(self, key: str) -> Any:  # a Tensor or an Object: who asks for a key knows
         entry = self._core.find((self._prefix or "") + key) if isinstance(key, str) else None
         if entry is None:
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=self._core.path, hint=self._nearest(str(key)))
+            raise self._missing(key, "there is no such key")
         return self._make(key, entry)
+
+    def _missing(self, key: object, what: str) -> _errors.MissingKey:
+        return _errors.MissingKey(id="missing_key", kind="usage", what=what, key=str(key), path=self._core.path, hint=self._nearest(str(key)))
 
     def _nearest(self, key: str) -> str | None:
         from difflib import get_close_matches
@@ -420,11 +423,11 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        return {key: self._of(key, entry, facts) for key, entry, facts in self._everything() if not facts[7]}  # type: ignore[misc]
+        return _Found(self, ((key, self._of(key, entry, facts)) for key, entry, facts in self._everything() if not facts[7]))
 
     @property
     def objects(self) -> dict[str, Object]:
-        return {key: self._of(key, entry, facts) for key, entry, facts in self._everything() if facts[7]}  # type: ignore[misc]
+        return _Found(self, ((key, self._of(key, entry, facts)) for key, entry, facts in self._everything() if facts[7]))
 
     def subtree(self, name: str) -> Checkpoint:
         """What is below `name`, by its own names: subtree("model")["norm.weight"] is ["model.norm.weight"]."""
@@ -438,8 +441,8 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
     def state_dict(
         self, prefix: str | None = None, *, model_only: bool = False, nested: bool = True, framework: str = "torch",
         into: Mapping[str, Any] | None = None, progress: _jobs.Progress = None,
-    ) -> dict[Any, Any]:
-        """All tensors, read by one plan, and the values of the objects; nested as they were saved, or by their flat keys.
+    ) -> Any:
+        """All tensors, read by one plan, and the values of the objects; nested as they were saved (a list, if `prefix` names one), or by their flat keys.
 
         `framework` is "torch" or "numpy". `into` has tensors by their flat keys that are read into, and only these keys are read. An object whose pickle
         holds more than plain values is left as an Object. Tensors that shared their memory when a torch.save file was written are equal, not shared.
@@ -513,6 +516,18 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
                 running[0].free()
 
 
+class _Found(dict):  # type: ignore[type-arg]
+    """Some entries of a checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint, items: Iterable[tuple[str, Any]]) -> None:
+        super().__init__(items)
+        self._checkpoint = checkpoint
+
+    def __missing__(self, key: Any) -> Any:
+        other = self._checkpoint.get(key)
+        raise self._checkpoint._missing(key, "there is no such key" if other is None else f"it is {'an object' if isinstance(other, Object) else 'a tensor'}")
+
+
 def _batches(tensors: Iterator[Any]) -> Iterator[list[Tensor]]:
     batch: list[Tensor] = []
     size = 0
@@ -526,13 +541,13 @@ def _batches(tensors: Iterator[Any]) -> Iterator[list[Tensor]]:
         yield batch
 
 
-def _nest(rows: Iterable[tuple[list[tuple[str | int, bool]], Any]]) -> dict[Any, Any]:
+def _nest(rows: Iterable[tuple[list[tuple[str | int, bool]], Any]]) -> Any:
     """Dicts and lists of values, by the way to each: names, and whether a name is a position in a list."""
     top: dict[Any, Any] = {}
     lists: list[tuple[dict[Any, Any], Any, dict[int, Any]]] = []  # what holds it, under which name; the inner ones come last
     for steps, value in rows:
         at = top
-        for (step, _), (_, in_list) in zip(steps, steps[1:]):
+        for (step, _), (_, in_list) in zip([("", False), *steps], steps):
             if step not in at:
                 at[step] = {}
                 if in_list:
@@ -541,7 +556,7 @@ def _nest(rows: Iterable[tuple[list[tuple[str | int, bool]], Any]]) -> dict[Any,
         at[steps[-1][0]] = value
     for holder, name, by_position in reversed(lists):
         holder[name] = [by_position.get(n) for n in range(max(by_position) + 1)]
-    return top
+    return top.get("", {})
 
 
 def _plain(value: Any) -> Any:
@@ -670,9 +685,11 @@ class Tensor(_OfFile):
         return other
 
     def to(self, dtype: str) -> Tensor:
-        """The same in another floating-point dtype, converted as torch converts it."""
+        """The same in another floating-point dtype, converted as torch converts it, once."""
         name = _memory.dtype_name(dtype)
         _memory.item_bytes(name)
+        if self._cast not in (None, name):
+            raise _errors.usage("cast", "it is converted already, and would be rounded twice", key=self.key, got=f"{self._cast}, then {name}", expected="one dtype")
         other = self._view()
         other._cast = None if name == self._stored else name
         return other
@@ -704,9 +721,11 @@ class Tensor(_OfFile):
                 box.append((start + first * step, len(range(first, last, by)), step * by, True))
                 continue
             try:
-                n = word.__index__()
+                n = None if isinstance(word, bool) else word.__index__()
             except (AttributeError, TypeError):
-                raise _errors.usage("index", "a tensor is sliced by integers, ranges and ...", key=self.key, got=type(word).__name__) from None
+                n = None
+            if n is None:
+                raise _errors.usage("index", "a tensor is sliced by integers, ranges and ...", key=self.key, got=type(word).__name__)
             if not -count <= n < count:
                 raise IndexError(f"index {n} is out of range: the dim has {count}")
             box.append((start + (n % count) * step, 1, step, False))
