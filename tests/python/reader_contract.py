@@ -3,6 +3,7 @@ and damage.
 
     reader_contract.py [TEST...]
 """
+import codecs
 import copy
 import dataclasses
 import logging
@@ -314,7 +315,36 @@ class Kinds(unittest.TestCase):
         self.assertTrue(torch.equal(state["m.tok_embeddings.weight"], self.expected["tok_embeddings.weight"]))
 
 
+class Encodes:
+    def __init__(self, *arguments):
+        self.arguments = arguments
+
+    def __reduce__(self):
+        return codecs.encode, self.arguments
+
+
+class Sets(Encodes):
+    def __reduce__(self):
+        return set, ((self.arguments[0],),)
+
+
 class Objects(unittest.TestCase):
+    def test_values(self):
+        """bytes and sets are calls in the pickles of torch.save."""
+        values = {
+            "all": bytes(range(256)), "none": b"", "set": {1, "a", (2, b"x")}, "empty": set(), "frozen": frozenset({3}), "list": [b"ab", {"k": {None}}],
+            "like": ["latin1", "_codecs.encode"],
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            objects = dcpctl.open(saved(folder, {"objects": [values]})).objects
+            self.assertEqual({key.split(".")[2]: o.value for key, o in objects.items() if "list" not in key and "like" not in key}, {k: v for k, v in values.items() if k not in ("list", "like")})
+            torch.save(values, Path(folder, "values.pt"))
+            state = dcpctl.open(Path(folder, "values.pt")).state_dict()
+            self.assertEqual(state, values)
+            torch.save({"array": bytearray(b"x"), "text": Encodes("\u0100", "latin1"), "other": Encodes("a", "utf-8"), "set": Sets(3)}, Path(folder, "odd.pt"))
+            for key, odd in dcpctl.open(Path(folder, "odd.pt")).objects.items():
+                self.assertTrue(odd.would_call, key)
+
     def test_checked(self):
         class Strange:
             pass
