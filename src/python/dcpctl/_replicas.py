@@ -33,8 +33,9 @@ class Replicas:
         # groups than the rest. Texts are exchanged by the CPU, so that an error arrives although a device does not answer.
         name = [uuid.uuid4().hex]
         dist.broadcast_object_list(name, self._ranks[0], group=group)
-        store = dist.PrefixStore(f"dcpctl/{name[0]}", dist.distributed_c10d._get_default_store())
-        self._texts = dist.ProcessGroupGloo(store, self._me, len(self._ranks), _TIMEOUT if timeout is None else timedelta(seconds=timeout))
+        c10d: Any = dist.distributed_c10d
+        store = c10d.PrefixStore(f"dcpctl/{name[0]}", c10d._get_default_store())
+        self._texts: Any = c10d.ProcessGroupGloo(store, self._me, len(self._ranks), _TIMEOUT if timeout is None else timedelta(seconds=timeout))
         self._tensors: Any = group if dist.get_backend(group) == "nccl" else self._texts
 
     def __enter__(self) -> Replicas:
