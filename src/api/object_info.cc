@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "api/checkpoint_state.h"
 #include "base/json.h"
@@ -86,9 +87,41 @@ class PlainValue {
       case Kind::kTuple: return tagged("tuple", [&] { return elements(v); });
       case Kind::kList: return elements(v);
       case Kind::kDict: return tagged("dict", [&] { return pairs(v); });
+      case Kind::kObject: return call(v);
       case Kind::kSet: return tagged(v.tag != 0 ? "frozenset" : "set", [&] { return elements(v); });
       default: return false;
     }
+  }
+
+  // What a pickle of protocol 2 has calls for: bytes, and sets.
+  bool call(const Value& v) {
+    if (v.tag != static_cast<uint16_t>(dcp::CallForm::kReduce) || m_.state_of(v).kind != Kind::kUnset) return false;
+    std::vector<Value> arguments;
+    auto items = m_.items(m_.arguments_of(v));
+    for (Value of; arguments.size() < 3 && items.next(of);) arguments.push_back(of);
+    const std::string name = graph_.global_of(v);
+    if (name == "__builtin__.bytes") return arguments.empty() && bytes("");
+    if (name == "_codecs.encode") return is_latin1(arguments) && bytes(latin1(m_.text(arguments[0])));
+    if (arguments.size() != 1 || arguments[0].kind != Kind::kList) return false;
+    if (name == "__builtin__.set") return tagged("set", [&] { return elements(arguments[0]); });
+    return name == "__builtin__.frozenset" && tagged("frozenset", [&] { return elements(arguments[0]); });
+  }
+
+  bool is_latin1(const std::vector<Value>& arguments) const {
+    if (arguments.size() != 2 || arguments[0].kind != Kind::kText || arguments[1].kind != Kind::kText) return false;
+    std::string_view text = m_.text(arguments[0]);
+    for (; !text.empty(); text.remove_prefix(dcp::first_code_point(text).size))
+      if (const dcp::CodePoint c = dcp::first_code_point(text); c.size == 0 || c.value > 0xFF) return false;
+    return m_.text(arguments[1]) == "latin1";
+  }
+
+  static std::string latin1(std::string_view text) {
+    std::string bytes;
+    for (dcp::CodePoint c; !text.empty(); text.remove_prefix(c.size)) {
+      c = dcp::first_code_point(text);
+      bytes += static_cast<char>(c.value);
+    }
+    return bytes;
   }
 
   bool value(const Value& v) {

@@ -5,6 +5,7 @@
 import array
 import copy
 import ctypes
+import errno
 import gc
 import mmap
 import os
@@ -92,6 +93,18 @@ class Opening(unittest.TestCase):
         ck = dcpctl.open(FSDP)
         self.assertEqual((ck == ck, ck == dcpctl.open(FSDP), {ck: 1}[ck]), (True, False, 1))
 
+    def test_copies(self):
+        ck = dcpctl.open(FSDP)
+        held = {"ck": ck, "tensor": ck[KEY], "slice": ck[KEY][1:3], "object": ck["train_state.step"], "part": ck.subtree("model")}
+        for copied in (copy.copy(held), copy.deepcopy(held), {key: copy.copy(value) for key, value in held.items()}):
+            self.assertEqual({key: copied[key] is value for key, value in held.items()}, dict.fromkeys(held, True))
+        for value in held.values():
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                with self.assertRaises(dcpctl.UsageError) as caught:
+                    pickle.dumps(value, protocol)
+                self.assertEqual((caught.exception.id, caught.exception.key), ("not_pickled", getattr(value, "key", None)))
+        self.assertTrue(held["tensor"].read())
+
     def test_subtree(self):
         ck = dcpctl.open(FSDP)
         part = ck.subtree("model").subtree("layers")
@@ -108,6 +121,12 @@ class Opening(unittest.TestCase):
         with self.assertRaises(dcpctl.MissingKey) as caught:
             dcpctl.open(FSDP)["model"]
         self.assertIn("subtree", caught.exception.hint)
+        ck = dcpctl.open(FSDP)
+        for part, key, word in ((ck.tensors, "nope", "no such"), (ck.objects, KEY, "a tensor"), (ck.tensors, "train_state.step", "an object")):
+            with self.assertRaises(dcpctl.MissingKey) as caught:
+                part[key]
+            self.assertIn(word, caught.exception.what)
+            self.assertIsNone(part.get(key))
 
     def test_errors(self):
         for path, kind, id in [("/no/such", dcpctl.InputError, "no_such_path"), (FSDP / "__0_0.distcp/x", dcpctl.Error, None)]:
@@ -121,6 +140,10 @@ class Opening(unittest.TestCase):
         for kind in (dcpctl.UsageError, dcpctl.MissingKey, dcpctl.MachineError, dcpctl.RankError):
             error = kind(id="x", kind="usage", what="it is so", key="k")
             self.assertEqual(str(copy.copy(error)), "k: it is so")
+        with self.assertRaises(dcpctl.MachineError) as caught:
+            dcpctl.open("/tmp/" + "x" * 300)
+        self.assertEqual((caught.exception.errno, pickle.loads(pickle.dumps(caught.exception)).errno), (errno.ENAMETOOLONG,) * 2)
+        self.assertIsNone(dcpctl.MachineError(id="x", kind="machine", what="it is so").errno)
         self.assertTrue(issubclass(dcpctl.UsageError, ValueError) and issubclass(dcpctl.MachineError, OSError))
 
     def test_objects(self):
@@ -152,6 +175,8 @@ class Opening(unittest.TestCase):
             return self.assertIn("pip install numpy", caught.exception.hint)
         nested = ck.state_dict(framework="numpy")
         self.assertEqual(nested["optimizer"]["param_groups"][0]["lr"], 0.0003)
+        self.assertEqual(ck.state_dict("optimizer.param_groups"), nested["optimizer"]["param_groups"])
+        self.assertEqual(ck.state_dict("train_state"), nested["train_state"])
         flat = ck.state_dict("model", framework="numpy", nested=False)
         self.assertEqual(flat["tok_embeddings.weight"].tolist(), nested["model"]["tok_embeddings.weight"].tolist())
         self.assertEqual(ck.state_dict("model", framework="numpy").keys(), flat.keys())
@@ -214,14 +239,16 @@ class Reading(unittest.TestCase):
         for bad in [(0, 0, 0), 67, -68]:
             with self.assertRaises(IndexError):
                 t[bad]
-        for bad in [slice(None, None, -1), "x", None, 1.5]:
+        for bad in [slice(None, None, -1), "x", None, 1.5, True]:
             with self.assertRaises(dcpctl.UsageError):
                 t[bad]
 
     def test_casts(self):
         half = bytes(self.tensor.to("float16").read())
         self.assertEqual(half, struct.pack("=1206e", *(x for r in self.rows for x in r)))
-        self.assertEqual(self.tensor.to("float16").to("float32").read(), self.tensor.read())
+        self.assertEqual(self.tensor.to("float32").to("float16").to("float16").read(), half)
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.to("float16").to("float32")
         self.assertEqual(self.tensor.to("float64")[0].nbytes, 18 * 8)
         with self.assertRaises(dcpctl.UsageError):
             self.tensor.to("float33")
@@ -249,7 +276,7 @@ class Reading(unittest.TestCase):
         doubles = memoryview(bytearray(67 * 18 * 8)).cast("d", (67, 18))
         for into, word in [
             (bytes(self.tensor.nbytes), "read-only"), (bytearray(5), "5 bytes"), (doubles, "float64"), (memoryview(bytearray(4824)).cast("f", (18, 67)), "[18, 67]"),
-            ("text", "str"), (object(), "object"),
+            ("text", "str"), (object(), "object"), (self.tensor, "dcpctl.Tensor"),
         ]:
             before = bytes(into) if isinstance(into, (bytearray, memoryview)) else None
             with self.assertRaises(dcpctl.UsageError) as caught:
@@ -281,11 +308,22 @@ class Reading(unittest.TestCase):
         class Placeless:
             __array_interface__ = {"shape": (67, 18), "typestr": "<f4", "version": 3}
 
-        for into in (numpy.zeros((67, 18), "M8[ns]"), Placeless(), numpy.lib.stride_tricks.as_strided(numpy.zeros(18, "f"), (67, 18), (0, 4))):
+        class Typeless:
+            __array_interface__ = {"shape": (67, 18), "data": (1, False), "version": 3}
+
+        windows = numpy.lib.stride_tricks.as_strided(numpy.zeros(100, "f"), (67, 18), (4, 4))
+        for into in (numpy.zeros((67, 18), "M8[ns]"), Placeless(), Typeless(), windows, numpy.lib.stride_tricks.as_strided(numpy.zeros(18, "f"), (67, 18), (0, 4))):
             with self.assertRaises(dcpctl.UsageError):
                 self.tensor.read(into=into)
         with self.assertRaises(dcpctl.UsageError):
             self.tensor[numpy.array([1, 2])]
+        with self.assertRaises(dcpctl.UsageError) as caught:
+            self.tensor[0, 0].read(into=numpy.float32(0))
+        self.assertIn("read-only", str(caught.exception))
+        for dtype, hint in (("f8", '.to("float64")'), ("i4", "as it is")):
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                self.tensor.read(into=numpy.zeros((67, 18), dtype))
+            self.assertIn(hint, caught.exception.hint)
 
     @unittest.skipIf(numpy is None, "numpy is not installed")
     def test_dlpack_into(self):
@@ -304,6 +342,9 @@ class Reading(unittest.TestCase):
         self.assertEqual(wide[:, :18].tolist(), self.rows)
         with self.assertRaises(dcpctl.UsageError):
             self.tensor.read(into=Foreign(wide))
+        wide.flags.writeable = False
+        with self.assertRaises(dcpctl.UsageError):
+            self.tensor.read(into=Foreign(wide[:, :18]))
 
     def test_without_ml_dtypes(self):
         try:
@@ -507,6 +548,34 @@ class Commands(unittest.TestCase):
         self.assertEqual(dcpctl.inspect(FSDP, ranks=True).extra, {})
         self.assertEqual(dcpctl.maps("llama.transformers").extra, {})
         self.assertEqual(dcpctl.maps().extra, {})
+
+    def test_ranks(self):
+        """Of a job with several ranks: the program is none of them, unless it is asked to be one."""
+        script = f"import dcpctl; print(dcpctl.verify({str(FSDP)!r}).is_sound); dcpctl.consolidate({str(FSDP)!r}, 'x', transport='file', timeout=1)"
+        for rank, size in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+            with tempfile.TemporaryDirectory() as folder:
+                ran = subprocess.run(
+                    [sys.executable, "-c", script], env={**os.environ, rank: "0", size: "2"}, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                )
+            self.assertEqual(ran.stdout, "True\n", rank)
+            self.assertIn("MASTER_ADDR", ran.stderr)
+
+    def test_ctrl_c(self):
+        """It ends the program, which removes what it has begun: unless its output has got its name meanwhile."""
+        with tempfile.TemporaryDirectory() as folder:
+            made = dcpctl.convert(big(folder), Path(folder, "big"), to="dcp").output
+            left = []
+            for n in range(5):
+                timer = threading.Timer(0.05 + 0.02 * n, os.kill, (os.getpid(), signal.SIGINT))
+                timer.start()
+                begin = time.monotonic()
+                with self.assertRaises(KeyboardInterrupt):
+                    dcpctl.consolidate(made, Path(folder, "out.safetensors"))
+                    time.sleep(5)
+                self.assertLess(time.monotonic() - begin, 4)
+                timer.join()
+                left += [name for name in os.listdir(folder) if "out" in name]
+            self.assertEqual(left, [])
 
     def test_failures(self):
         with self.assertRaises(dcpctl.InputError) as caught:

@@ -20,6 +20,7 @@ from torch.distributed.checkpoint import CheckpointException, DefaultLoadPlanner
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard
 
+import dcpctl
 from dcpctl.torch import Reader, save
 from equal import ROOT, differences
 from reader_ranks import damaged, destination, local
@@ -99,6 +100,25 @@ def one_error(bad):
             yield f"{why.failures}"
 
 
+def unlike(world):
+    """Ranks that load different things, in groups of their own, load together again; their other groups still come about."""
+    tensor = "model.tok_embeddings.weight"
+    expected = dcpctl.open(CHECKPOINTS[0])[tensor].torch()
+    for turn in range(3):
+        for mine in ({tensor: torch.zeros(67, 18)} if dist.get_rank() == turn else {"model.norm.weight": torch.zeros(18)}, {tensor: torch.zeros(67, 18)}):
+            dcp.load(mine, storage_reader=Reader(CHECKPOINTS[0], share="replicas", timeout=20))
+            if tensor in mine and not torch.equal(mine[tensor], expected):
+                yield f"rank {dist.get_rank()}, turn {turn}: other values"
+    halves = [dist.new_group([n for n in range(world) if n % 2 == half]) for half in (0, 1)]
+    group = halves[dist.get_rank() % 2]
+    for part in (group, None) if dist.get_rank() % 2 else (group, group, None):
+        mine = {tensor: torch.zeros(67, 18)}
+        dcp.load(mine, storage_reader=Reader(CHECKPOINTS[0], share="replicas", timeout=20, process_group=part), process_group=part)
+        if not torch.equal(mine[tensor], expected):
+            yield f"rank {dist.get_rank()}, in a group: other values"
+    dist.barrier(dist.new_group(range(world)))
+
+
 def rank_main(rank, world, folder, bad, told):
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
@@ -108,6 +128,7 @@ def rank_main(rank, world, folder, bad, told):
         found += compare(world)
         found += count_bytes(Path(folder, "large"), world)
         found += one_error(bad)
+        found += unlike(world)
     except BaseException:
         found.append(traceback.format_exc())
     told.put(found)

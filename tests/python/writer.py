@@ -96,8 +96,39 @@ class OneProcess(unittest.TestCase):
         with self.assertRaises(CheckpointException):
             dcp.save({"w": torch.ones(3), "bad": Fails()}, storage_writer=writer)
         self.assertEqual(os.listdir(self.folder), [])
-        with self.assertRaises(dcpctl.Error):
-            save({"w": torch.ones(3)}, self.folder / "no" / "such" / "folder")
+        Path(self.folder, "file").touch()
+        with self.assertRaises(dcpctl.MachineError) as caught:
+            save({"w": torch.ones(3)}, self.folder / "file" / "ours")
+        self.assertIn("a file at", caught.exception.got)
+
+    def test_where(self):
+        path = self.folder / "no" / "such" / "folder"
+        save({"w": torch.ones(3)}, path)
+        self.assertTrue(torch.equal(whole(Reader(path))["w"], torch.ones(3)))
+        with self.assertRaises(dcpctl.UsageError):
+            save({"w": torch.ones(3)}, "")
+
+    def test_kinds_of_tensors(self):
+        kinds = {"sparse": torch.eye(3).to_sparse(), "quantized": torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.qint8)}
+        for name, tensor in kinds.items():
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                save({"w": torch.ones(3), "model": {name: tensor}}, self.folder / "ours")
+            self.assertEqual(caught.exception.key, f"model.{name}")
+            self.assertIn(str(tensor.dtype if name == "quantized" else tensor.layout), caught.exception.got)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_an_object_of_a_checkpoint(self):
+        class Odd:
+            pass
+
+        globals()["Odd"], Odd.__qualname__ = Odd, "Odd"
+        save({"w": torch.ones(3), "odd": Odd()}, self.folder / "ours")
+        state = dcpctl.open(self.folder / "ours").state_dict()
+        with self.assertRaises(dcpctl.UsageError) as caught:
+            save(state, self.folder / "again")
+        self.assertEqual((caught.exception.id, caught.exception.key), ("not_pickled", "odd"))
+        save({key: value for key, value in state.items() if not isinstance(value, dcpctl.Object)}, self.folder / "again")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["again", "ours"])
 
     def test_ctrl_c(self):
         def interrupt(*_of):
@@ -153,6 +184,11 @@ class OneProcess(unittest.TestCase):
         with self.assertRaises(dcpctl.InputError) as caught:
             load(state, self.folder / "no")
         self.assertEqual((caught.exception.id, caught.exception.rank), ("no_such_path", 0))
+
+    def test_share(self):
+        for no_dist in (False, True):
+            with self.assertRaises(dcpctl.UsageError):
+                load({}, self.folder, share="x", no_dist=no_dist)
 
     def test_writer_is_pickled(self):
         writer = pickle.loads(pickle.dumps(Writer(self.folder / "ours", sync=False)))

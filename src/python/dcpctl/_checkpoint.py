@@ -13,13 +13,13 @@ from . import _abi, _errors, _jobs, _memory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
-
     from types import EllipsisType
+    from typing import Any, TypeVar
 
     from numpy import ndarray
     from torch import Tensor as TorchTensor
 
+    S = TypeVar("S")
     Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 
 _ENTRY = Struct("NPNPNPIiQQIi")  # _abi.Entry, for many at once
@@ -278,6 +278,24 @@ class Parts:
         return words.buffer_info()[0], len(self._words), (words, names, self._ints, self._keep)
 
 
+class _OfFile:
+    """What reads from a file that is open in this process. It does not change, and so is its own copy."""
+
+    __slots__ = ()
+
+    def __copy__(self: S) -> S:
+        return self
+
+    def __deepcopy__(self: S, _memo: object) -> S:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> Any:
+        raise _errors.usage(
+            "not_pickled", f"a {type(self).__name__} refers to a file that is open, and is not pickled", key=getattr(self, "key", None),
+            hint="save what it holds (.torch(), .value, .raw), or leave it out; another process opens the checkpoint anew",
+        )
+
+
 class Chunk:
     """A box of a tensor, and where it lies: bytes of a file of the checkpoint's folder (file "" if there is none)."""
 
@@ -294,7 +312,7 @@ class Chunk:
         return f"Chunk(offsets={self.offsets}, sizes={self.sizes}, file={self.file!r}, offset={self.offset}, length={self.length})"
 
 
-class Checkpoint(Mapping["str", "Any"]):
+class Checkpoint(_OfFile, Mapping["str", "Any"]):
     """From key to Tensor or Object. It can be read from several threads; `with` closes it."""
 
     __slots__ = ("_core", "_prefix", "_part")
@@ -365,8 +383,11 @@ class Checkpoint(Mapping["str", "Any"]):
     def __getitem__(self, key: str) -> Any:  # a Tensor or an Object: who asks for a key knows
         entry = self._core.find((self._prefix or "") + key) if isinstance(key, str) else None
         if entry is None:
-            raise _errors.MissingKey(id="missing_key", kind="usage", what="there is no such key", key=str(key), path=self._core.path, hint=self._nearest(str(key)))
+            raise self._missing(key, "there is no such key")
         return self._make(key, entry)
+
+    def _missing(self, key: object, what: str) -> _errors.MissingKey:
+        return _errors.MissingKey(id="missing_key", kind="usage", what=what, key=str(key), path=self._core.path, hint=self._nearest(str(key)))
 
     def _nearest(self, key: str) -> str | None:
         from difflib import get_close_matches
@@ -402,11 +423,11 @@ class Checkpoint(Mapping["str", "Any"]):
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        return {key: self._of(key, entry, facts) for key, entry, facts in self._everything() if not facts[7]}  # type: ignore[misc]
+        return _Found(self, ((key, self._of(key, entry, facts)) for key, entry, facts in self._everything() if not facts[7]))
 
     @property
     def objects(self) -> dict[str, Object]:
-        return {key: self._of(key, entry, facts) for key, entry, facts in self._everything() if facts[7]}  # type: ignore[misc]
+        return _Found(self, ((key, self._of(key, entry, facts)) for key, entry, facts in self._everything() if facts[7]))
 
     def subtree(self, name: str) -> Checkpoint:
         """What is below `name`, by its own names: subtree("model")["norm.weight"] is ["model.norm.weight"]."""
@@ -420,8 +441,8 @@ class Checkpoint(Mapping["str", "Any"]):
     def state_dict(
         self, prefix: str | None = None, *, model_only: bool = False, nested: bool = True, framework: str = "torch",
         into: Mapping[str, Any] | None = None, progress: _jobs.Progress = None,
-    ) -> dict[Any, Any]:
-        """All tensors, read by one plan, and the values of the objects; nested as they were saved, or by their flat keys.
+    ) -> Any:
+        """All tensors, read by one plan, and the values of the objects; nested as they were saved (a list, if `prefix` names one), or by their flat keys.
 
         `framework` is "torch" or "numpy". `into` has tensors by their flat keys that are read into, and only these keys are read. An object whose pickle
         holds more than plain values is left as an Object. Tensors that shared their memory when a torch.save file was written are equal, not shared.
@@ -495,6 +516,18 @@ class Checkpoint(Mapping["str", "Any"]):
                 running[0].free()
 
 
+class _Found(dict):  # type: ignore[type-arg]
+    """Some entries of a checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint, items: Iterable[tuple[str, Any]]) -> None:
+        super().__init__(items)
+        self._checkpoint = checkpoint
+
+    def __missing__(self, key: Any) -> Any:
+        other = self._checkpoint.get(key)
+        raise self._checkpoint._missing(key, "there is no such key" if other is None else f"it is {'an object' if isinstance(other, Object) else 'a tensor'}")
+
+
 def _batches(tensors: Iterator[Any]) -> Iterator[list[Tensor]]:
     batch: list[Tensor] = []
     size = 0
@@ -508,13 +541,13 @@ def _batches(tensors: Iterator[Any]) -> Iterator[list[Tensor]]:
         yield batch
 
 
-def _nest(rows: Iterable[tuple[list[tuple[str | int, bool]], Any]]) -> dict[Any, Any]:
+def _nest(rows: Iterable[tuple[list[tuple[str | int, bool]], Any]]) -> Any:
     """Dicts and lists of values, by the way to each: names, and whether a name is a position in a list."""
     top: dict[Any, Any] = {}
     lists: list[tuple[dict[Any, Any], Any, dict[int, Any]]] = []  # what holds it, under which name; the inner ones come last
     for steps, value in rows:
         at = top
-        for (step, _), (_, in_list) in zip(steps, steps[1:]):
+        for (step, _), (_, in_list) in zip([("", False), *steps], steps):
             if step not in at:
                 at[step] = {}
                 if in_list:
@@ -523,7 +556,7 @@ def _nest(rows: Iterable[tuple[list[tuple[str | int, bool]], Any]]) -> dict[Any,
         at[steps[-1][0]] = value
     for holder, name, by_position in reversed(lists):
         holder[name] = [by_position.get(n) for n in range(max(by_position) + 1)]
-    return top
+    return top.get("", {})
 
 
 def _plain(value: Any) -> Any:
@@ -542,7 +575,7 @@ def _plain(value: Any) -> Any:
     return {"tuple": tuple, "set": set, "frozenset": frozenset}[kind](_plain(v) for v in inside)
 
 
-class Object:
+class Object(_OfFile):
     """An object: nothing of it is executed."""
 
     __slots__ = ("_core", "_entry", "_parts", "_told", "key", "nbytes")
@@ -595,7 +628,7 @@ class Object:
         return list(self._tell().get("refused", []))
 
 
-class Tensor:
+class Tensor(_OfFile):
     """A tensor, or a slice of one: a handle, which is read when it is asked for its elements."""
 
     __slots__ = ("_box", "_cast", "_chunk_count", "_core", "_entry", "_parts", "_stored", "_whole", "key", "requires_grad", "shape")
@@ -652,9 +685,11 @@ class Tensor:
         return other
 
     def to(self, dtype: str) -> Tensor:
-        """The same in another floating-point dtype, converted as torch converts it."""
+        """The same in another floating-point dtype, converted as torch converts it, once."""
         name = _memory.dtype_name(dtype)
         _memory.item_bytes(name)
+        if self._cast not in (None, name):
+            raise _errors.usage("cast", "it is converted already, and would be rounded twice", key=self.key, got=f"{self._cast}, then {name}", expected="one dtype")
         other = self._view()
         other._cast = None if name == self._stored else name
         return other
@@ -686,9 +721,11 @@ class Tensor:
                 box.append((start + first * step, len(range(first, last, by)), step * by, True))
                 continue
             try:
-                n = word.__index__()
+                n = None if isinstance(word, bool) else word.__index__()
             except (AttributeError, TypeError):
-                raise _errors.usage("index", "a tensor is sliced by integers, ranges and ...", key=self.key, got=type(word).__name__) from None
+                n = None
+            if n is None:
+                raise _errors.usage("index", "a tensor is sliced by integers, ranges and ...", key=self.key, got=type(word).__name__)
             if not -count <= n < count:
                 raise IndexError(f"index {n} is out of range: the dim has {count}")
             box.append((start + (n % count) * step, 1, step, False))
@@ -713,6 +750,8 @@ class Tensor:
         )
 
     def _add(self, parts: Parts, into: object) -> None:
+        if isinstance(into, _OfFile):
+            raise _errors.usage("destination", "into= has no memory of its own", key=self.key, got=f"dcpctl.{type(into).__name__}", expected="a buffer, an array or a tensor")
         try:
             place = _memory.destination(into, self.shape, self.dtype)
         except _errors.UsageError as why:

@@ -58,7 +58,15 @@ class InputError(Error):
 
 
 class MachineError(Error, OSError):
-    """Reading or writing failed, or memory or disk space is short."""
+    """Reading or writing failed, or memory or disk space is short. `errno` is the cause's, or None."""
+
+    def __init__(self, **fields: object) -> None:
+        super().__init__(**fields)
+        import errno
+        import os
+
+        cause = str(self.got).lower()
+        self.errno = next((number for number in errno.errorcode if os.strerror(number).lower() == cause), None)
 
 
 class LackingError(Error):

@@ -23,6 +23,7 @@ DTYPES: dict[str, tuple[int, str, tuple[int, int]]] = {
     "qint32": (4, "", (-1, 0)), "qint8": (1, "", (-1, 0)), "quint8": (1, "", (-1, 0)), "quint4x2": (1, "", (-1, 0)), "quint2x4": (1, "", (-1, 0)),
     "bits16": (2, "", (-1, 0)), "bits8": (1, "", (-1, 0)), "bits1x8": (1, "", (-1, 0)), "bits2x4": (1, "", (-1, 0)), "bits4x2": (1, "", (-1, 0)),
 }
+FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")  # that a read converts
 _SAME = {"l": "q", "L": "Q", "n": "q", "N": "Q"}  # of 64-bit Linux
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
 
@@ -54,6 +55,16 @@ def row_major(shape: Sequence[int], item: int) -> list[int]:
     return strides
 
 
+def overlap(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
+    """Whether elements share memory."""
+    end = item
+    for stride, n in sorted((abs(stride), n) for n, stride in zip(shape, strides) if n > 1):
+        if stride < end:
+            return 0 not in shape
+        end += stride * (n - 1)
+    return False
+
+
 class Destination:
     """Memory of an `into=`: where its first element is, the strides in bytes, and what keeps it alive."""
 
@@ -68,8 +79,8 @@ class Destination:
 def destination(into: object, shape: tuple[int, ...], dtype: str) -> Destination:
     """Where `into` has the elements of a tensor. UsageError if it does not fit."""
     place = _destination(into, shape, dtype)
-    if any(n > 1 and not stride for n, stride in zip(shape, place.strides or ())):
-        raise _misfit("has several elements in one place", f"strides {list(place.strides or ())}", "memory for each element")
+    if place.strides is not None and overlap(shape, place.strides, item_bytes(dtype)):
+        raise _misfit("has several elements in one place", f"strides {list(place.strides)}", "memory for each element")
     return place
 
 
@@ -97,7 +108,10 @@ def _check(got_dtype: str, got_shape: Sequence[int], shape: tuple[int, ...], dty
         raise _misfit("has another shape", list(got_shape), list(shape))
     if got_dtype != dtype:
         error = _misfit("has another dtype", got_dtype, dtype)
-        error.hint = f'.to("{got_dtype}") converts floating-point dtypes' if got_dtype in DTYPES else None
+        if {got_dtype, dtype} <= {*FLOATS}:
+            error.hint = f'.to("{got_dtype}") converts it'
+        elif got_dtype in DTYPES:
+            error.hint = "only floating-point dtypes are converted: read it as it is, and convert that"
         raise error
 
 
@@ -118,8 +132,13 @@ def of_torch(tensor: object, shape: tuple[int, ...], dtype: str) -> Destination:
 
 
 def _of_array(array: object, shape: tuple[int, ...], dtype: str) -> Destination:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(array, numpy.generic):  # what it shows is a copy
+        raise _misfit("is read-only", type(array).__name__, "an array")
     face = array.__array_interface__  # type: ignore[attr-defined]
-    kind = face["typestr"]
+    kind = face.get("typestr")
+    if not isinstance(kind, str) or not isinstance(face.get("shape"), tuple):
+        raise _misfit("does not say what its elements are", "__array_interface__ without typestr or shape", "both")
     if kind[0] == ">":
         raise _misfit("is big-endian", kind, "little-endian")
     # bfloat16 and its kin (ml_dtypes) have no type there but their number of bytes; the array's own dtype has a name.
@@ -188,7 +207,10 @@ def _of_dlpack(into: object, shape: tuple[int, ...], dtype: str) -> Destination:
     if device[0] not in (1, 3):  # the CPU's memory, and what is pinned of it
         raise _misfit("is not in the memory of the CPU", f"device {tuple(device)}", "CPU")
     # It is not consumed: the capsule drops its tensor when it is freed, and so lives as long as the read.
-    capsule = into.__dlpack__()  # type: ignore[attr-defined]
+    try:
+        capsule = into.__dlpack__()  # type: ignore[attr-defined]
+    except BufferError as why:  # numpy's, of an array that is read-only
+        raise _misfit("gives no memory to write to", why, "writable") from None
     t = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     name = next((name for name, (_, _f, d) in DTYPES.items() if d == (t.code, t.bits) and t.lanes == 1), f"code {t.code}, {t.bits} bits")
     _check(name, t.shape[: t.ndim], shape, dtype)

@@ -95,7 +95,7 @@ def run(record: type[R], command: str, arguments: Iterable[Path | None], options
         line += _option(name, value)
     line += ["--", *(os.fsdecode(a) for a in arguments if a is not None)]
     try:
-        code, out, said = _wait(line)
+        code, out, said = _wait(line, _environment(options))
     except OSError as why:
         raise _errors.lacking("program_missing", f"the program cannot be run: {why.strerror}", path=line[0]) from None
     try:
@@ -118,16 +118,31 @@ def _option(name: str, value: Any) -> list[str]:
     return [f"{name}={one}" for one in value]
 
 
-def _wait(line: list[str]) -> tuple[int, str, str]:
+# By these the program knows that it is one of several ranks.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def _environment(options: Mapping[str, Any]) -> Mapping[str, str]:
+    """The program runs alone, also where this process is a rank, unless it is told how ranks exchange bytes."""
+    if options.get("--transport") is not None:
+        return os.environ
+    return {name: value for name, value in os.environ.items() if name not in _RANKS}
+
+
+def _wait(line: list[str], environment: Mapping[str, str]) -> tuple[int, str, str]:
     import signal
     import subprocess
+    from concurrent.futures import ThreadPoolExecutor
 
-    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape") as process:
+    with subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape", env=environment,
+    ) as process, ThreadPoolExecutor(1) as listener:
+        # On a thread, since communicate() gives the program a quarter of a second before Ctrl-C gets out of it.
+        heard = listener.submit(process.communicate)
         try:
-            out, said = process.communicate()
+            out, said = heard.result()
         except BaseException:
             process.send_signal(signal.SIGINT)  # it removes what it has begun
-            process.wait()
             raise
     return process.returncode, out, said
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator
+from ctypes import string_at
 from datetime import timedelta
 from typing import Any
 
@@ -14,11 +16,7 @@ from . import _errors
 
 Box = Any  # what is read, and as which dtype, or the key of an object: the same on each rank that loads it
 
-
-# Before torch 2.15, a group gets the name of one of the same ranks that was destroyed, and does not come about: groups are kept for the next load.
-# After a failed one they stay as they are, since they may be out of step, and the next load makes others, which then get names of their own.
-_KEEPS_GROUPS = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 15)
-_kept: dict[Any, dist.ProcessGroup] = {}
+_TIMEOUT = timedelta(minutes=30)  # torch's own
 
 
 class Replicas:
@@ -28,33 +26,23 @@ class Replicas:
     """
 
     def __init__(self, group: dist.ProcessGroup | None, timeout: float | None) -> None:
-        self._ranks: list[int] = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
-        self._timeout = None if timeout is None else timedelta(seconds=timeout)
-        self._backend = dist.get_backend(group)
-        self._groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
+        group = group if group is not None else dist.group.WORLD
+        self._ranks: list[int] = dist.get_process_group_ranks(group)
         self._me = self._ranks.index(dist.get_rank())
-        # Texts are exchanged by the CPU, so that an error arrives although a device does not answer.
-        self._texts = self._made(self._ranks, "gloo")
+        # Not one of dist.new_group(): that counts the groups of a process and takes their names from the count, so it hangs where a rank has made other
+        # groups than the rest. Texts are exchanged by the CPU, so that an error arrives although a device does not answer.
+        name = [uuid.uuid4().hex]
+        dist.broadcast_object_list(name, self._ranks[0], group=group)
+        c10d: Any = dist.distributed_c10d
+        store = c10d.PrefixStore(f"dcpctl/{name[0]}", c10d._get_default_store())
+        self._texts: Any = c10d.ProcessGroupGloo(store, self._me, len(self._ranks), _TIMEOUT if timeout is None else timedelta(seconds=timeout))
+        self._tensors: Any = group if dist.get_backend(group) == "nccl" else self._texts
 
     def __enter__(self) -> Replicas:
         return self
 
-    def __exit__(self, why: type[BaseException] | None, *_: object) -> None:
-        if not _KEEPS_GROUPS:
-            for group in (self._texts, *self._groups.values()):
-                dist.destroy_process_group(group)
-        elif why is not None:
-            _kept.clear()
-        self._groups.clear()
-
-    def _made(self, ranks: Sequence[int], backend: str) -> dist.ProcessGroup:
-        for other in [key for key in _kept if key[0] is not dist.group.WORLD]:
-            del _kept[other]  # of a world that is no more
-        key = (dist.group.WORLD, tuple(ranks), backend, self._timeout)
-        made: Any = _kept.get(key) or dist.new_group(list(ranks), timeout=self._timeout, backend=backend, use_local_synchronization=True)  # it has this rank
-        if _KEEPS_GROUPS:
-            _kept[key] = made
-        return made  # type: ignore[no-any-return]
+    def __exit__(self, *_why: object) -> None:
+        del self._tensors, self._texts  # so that ranks that still wait for this one hear that it is gone
 
     def on_all(self, work: Callable[[], Any]) -> list[Any]:
         """What `work` gives on each rank. If it fails on one, its error is raised by all."""
@@ -64,8 +52,7 @@ class Replicas:
             value = work()
         except BaseException as why:
             error = why
-        told: list[Any] = [None] * len(self._ranks)
-        dist.all_gather_object(told, (value, _portable(error)), group=self._texts)
+        told = self._gathered((value, _portable(error)))
         if error is not None:
             raise error
         for rank, (_value, other) in zip(self._ranks, told):
@@ -74,6 +61,17 @@ class Replicas:
                     other.rank = rank
                 raise other
         return [value for value, _none in told]
+
+    def _gathered(self, value: object) -> list[Any]:
+        data = pickle.dumps(value)
+        longest = int(max(self._gather(torch.tensor(len(data)))))
+        padded = torch.frombuffer(bytearray(data.ljust(longest)), dtype=torch.uint8)
+        return [pickle.loads(string_at(t.data_ptr(), longest)) for t in self._gather(padded)]
+
+    def _gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        all_of_them = [torch.empty_like(tensor) for _rank in self._ranks]
+        self._texts.allgather([all_of_them], [tensor]).wait()
+        return all_of_them
 
     def share_out(self, wanted: Callable[[], dict[Box, int]]) -> dict[Box, tuple[int, ...]]:
         """`wanted` says how many bytes each box has. Of those that this rank and others want: who reads it, and then who gets it from the reader.
@@ -98,7 +96,7 @@ class Replicas:
 
     def device(self) -> torch.device:
         """Where tensors are given."""
-        return torch.device("cuda", torch.cuda.current_device()) if self._backend == "nccl" else torch.device("cpu")
+        return torch.device("cpu") if self._tensors is self._texts else torch.device("cuda", torch.cuda.current_device())
 
     def in_order(self, shared: dict[Box, tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], list[Box]]]:
         """The boxes that pass between the same ranks, in an order that is the same on each of these."""
@@ -109,11 +107,15 @@ class Replicas:
             yield ranks, routes[ranks]
 
     def give(self, ranks: tuple[int, ...], buffer: torch.Tensor) -> None:
-        """From the reader to the others."""
-        members = tuple(sorted(ranks))
-        if members not in self._groups:
-            self._groups[members] = self._made([self._ranks[rank] for rank in members], self._backend)
-        dist.broadcast(buffer, self._ranks[ranks[0]], group=self._groups[members])
+        """From the reader to the others: each rank of a few passes it on to two."""
+        if len(ranks) == len(self._ranks):
+            self._tensors.broadcast(buffer, ranks[0]).wait()
+            return
+        at = ranks.index(self._me)
+        if at:
+            self._tensors.recv([buffer], ranks[(at - 1) // 2], 0).wait()
+        for sent in [self._tensors.send([buffer], to, 0) for to in ranks[2 * at + 1 : 2 * at + 3]]:
+            sent.wait()
 
 
 def _portable(error: BaseException | None) -> BaseException | None:

@@ -15,6 +15,7 @@ import dataclasses
 import io
 import itertools
 import logging
+import math
 import os
 import pickle
 import time
@@ -251,7 +252,7 @@ def _all_metadata(core: _Core, count: int) -> Iterator[TensorStorageMetadata | B
 
 # ---- reading
 
-_FLOATS = {d for d in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz") if hasattr(torch, d)}
+_FLOATS = {*_memory.FLOATS}
 
 
 class _Read:
@@ -294,7 +295,7 @@ class Reader(StorageReader):
     loading would call what torch.load(weights_only=True) refuses.
 
     With `share="replicas"`, a box that several ranks of `process_group` (as given to dcp.load) load is read once, by one of them, and sent to the others.
-    Boxes are shared that are equal, not those that overlap; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: the group's).
+    Boxes are shared that are equal, not those that overlap; an error of one rank is what all of them raise; a rank that does not answer is waited for `timeout` seconds (default: half an hour).
 
     The planner's resolve_tensor() is called for all items before the first byte is read, and commit_tensor() after the last.
     """
@@ -398,6 +399,7 @@ class Reader(StorageReader):
         if self._objects == "checked" and entries:
             _check_objects(core, [plan.items[n] for n in entries], [*entries.values()])
         reads = self._reads(core, [item for item in plan.items if item.type != LoadItemType.BYTE_IO], planner)
+        _refuse_shared(reads)
         self._look_at_dtypes(reads)
         return reads, entries
 
@@ -479,21 +481,41 @@ class Reader(StorageReader):
             warnings.warn(f"{len(narrowed)} tensors are loaded into a narrower dtype than the checkpoint has, such as {min(narrowed)}", stacklevel=3)
 
 
+def _refuse_shared(reads: list[_Read]) -> None:
+    """Elements of one tensor that share memory, also where several items are read into it."""
+    places: dict[tuple[str, int], Sequence[int]] = {}
+    for r in reads:
+        t, index = r.target, r.item.dest_index
+        is_shared = t.layout is torch.strided and _memory.overlap(t.shape, t.stride(), 1)
+        if is_shared or t.numel() and r.is_direct() and places.setdefault((index.fqn, t.data_ptr()), r.item.dest_offsets) != r.item.dest_offsets:
+            raise _errors.usage("destination", "a tensor to load into has several elements in one place", key=index.fqn, got=f"strides {list(t.stride())}", expected="memory for each element")
+
+
 def _narrows(stored: torch.dtype, target: torch.dtype) -> bool:
-    # torch.promote_types() refuses float8, and unsigned integers beside others.
-    from_float, to_float = (d.is_floating_point or d.is_complex for d in (stored, target))
-    if stored == torch.bool or target == torch.bool:
+    """Whether a value can be lost. Of dtypes that torch says too little about: yes."""
+    if torch.bool in (stored, target):
         return stored != torch.bool
-    if stored.is_floating_point and stored.itemsize == 1:
-        return target.itemsize == 1 or not to_float
-    if target.is_floating_point and target.itemsize == 1:
+    if stored.is_complex and not target.is_complex or _is_float(stored) and not _is_float(target):
         return True
-    if from_float and to_float:
-        return torch.promote_types(stored, target) != target
-    if from_float or to_float:
-        return from_float
-    a, b = torch.iinfo(stored), torch.iinfo(target)
-    return a.min < b.min or a.max > b.max
+    try:
+        limits: list[Any] = [torch.finfo(dtype) if _is_float(dtype) else torch.iinfo(dtype) for dtype in (stored, target)]
+    except (NotImplementedError, TypeError):
+        return True
+    have, room = limits
+    if not _is_float(target):
+        return bool(have.min < room.min or have.max > room.max)
+    if not _is_float(stored):
+        return int(have.max).bit_length() > _bits(room) or bool(have.max > room.max)
+    return _bits(have) > _bits(room) or bool(have.max > room.max or have.smallest_normal * have.eps < room.smallest_normal * room.eps)
+
+
+def _is_float(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _bits(floats: torch.finfo) -> int:
+    """Of a significand."""
+    return round(1 - math.log2(floats.eps))
 
 
 def _check_objects(core: _Core, items: list[ReadItem], entries: list[int]) -> None:
@@ -683,6 +705,7 @@ def _rank() -> int:
 # ---- writing
 
 _AHEAD = 64 << 20  # bytes of a job that writes; two are under way
+_QUANTIZED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
 
 class Writer(StorageWriter):
@@ -736,6 +759,13 @@ class Writer(StorageWriter):
             raise _errors.lacking("rank_local", "metadata of single ranks (use_collectives=False) is not written", hint="FileSystemWriter writes it")
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        for item in plan.items:
+            have = item.tensor_data.properties if item.tensor_data else None
+            if have and (have.layout is not torch.strided or have.dtype in _QUANTIZED):
+                raise _errors.usage(
+                    "layout", "a tensor of this kind is not saved", key=item.index.fqn, got=f"{have.layout}, {have.dtype}", expected="a strided tensor, not quantized",
+                    hint="save tensor.to_dense(); of a quantized one tensor.int_repr(), and its scale beside it",
+                )
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -751,6 +781,11 @@ class Writer(StorageWriter):
             _abi.SaveOptions, rank=rank, world_size=world, replace=self._replace, skip_sync=not self._sync,
             threads=threads_of(self._threads),
         )
+        path = os.path.abspath(os.fsdecode(self.path)) if self.path else ""
+        if not path:
+            raise _errors.usage("no_path", "the path is empty", expected="a folder to save into")
+        with contextlib.suppress(OSError):  # if it fails, the library says so
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         job = _jobs.Job(_abi.lib.dcpctl_begin(_abi.one_path(self.path), options))
         if world > 1 and job.wait(-1) == _abi.EXCHANGE:
             text = job.text() if text is None else text
@@ -876,7 +911,9 @@ def load(
     from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
     with _one_error():
-        reader = Reader(path, process_group=process_group, **{**options, "share": None} if no_dist else options)
+        reader = Reader(path, process_group=process_group, **options)
+        if no_dist:
+            reader._share = None
         dcp_load(state_dict, storage_reader=reader, planner=planner, process_group=process_group, **_alone(no_dist))
 
 
