@@ -1,8 +1,7 @@
 // dcpctl list: the steps of a run.
-#include "app/run_survey.h"
-
 #include <unistd.h>
 
+#include "app/run_survey.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/option_values.h"

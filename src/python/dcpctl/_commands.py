@@ -641,8 +641,8 @@ def consolidate(
     assets: A model for transformers and vLLM: copy configuration, tokenizer and generation files from the folder DIR; implies --map auto and
         --max-shard-size 5GB, and --model-only without --root
     mcore_shapes: Give tensors the shapes of Megatron's mcore_data, not those that torch sees
-    fill_from: Take what the model in CKPT lacks from MODEL, as it is stored there; what CKPT has must be in MODEL, too, in the same shape.
-        Implies --model-only, and --map auto where MODEL has a config.json
+    fill_from: Take what the model in CKPT lacks from MODEL, as it is stored there, and what --exclude leaves out, such as a damaged tensor;
+        what CKPT has must be in MODEL, too, in the same shape. Implies --model-only, and --map auto where MODEL has a config.json
     dry_run: Print the plan; create nothing
     force: Replace OUT when the new one is complete
     threads: Worker threads (default: cores, at least 4, at most 16)
@@ -840,8 +840,8 @@ def convert(
     assets: A model for transformers and vLLM: copy configuration, tokenizer and generation files from the folder DIR; implies --map auto and
         --max-shard-size 5GB
     mcore_shapes: Give tensors the shapes of Megatron's mcore_data, not those that torch sees
-    fill_from: Take what the model in CKPT lacks from MODEL, as it is stored there; what CKPT has must be in MODEL, too, in the same shape.
-        Implies --model-only, and --map auto where MODEL has a config.json
+    fill_from: Take what the model in CKPT lacks from MODEL, as it is stored there, and what --exclude leaves out, such as a damaged tensor;
+        what CKPT has must be in MODEL, too, in the same shape. Implies --model-only, and --map auto where MODEL has a config.json
     dry_run: Print the plan; create nothing
     force: Replace OUT when the new one is complete
     threads: Worker threads (default: cores, at least 4, at most 16)

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "app/run_survey.h"
 #include "app/prune.h"
+#include "app/run_survey.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "exec/synthetic.h"
