@@ -179,8 +179,13 @@ def compare_accelerate(dcpctl, folder, out, world):
     same(loaded(dcpctl, folder / "ckpt", out), sorted_tree(torch.load(folder / "whole.pt")), f"accelerate on {world} ranks")
     last = folder / f"ckpt/optimizer_0_rank{world - 1}.bin"
     last.rename(folder / "away")
-    result = run(dcpctl, "inspect", folder / "ckpt", exit_code=3)
+    result = run(dcpctl, "inspect", folder / "ckpt", exit_code=1)
+    check(f"{last.name}: a data file of the checkpoint is missing" in result.stdout, f"a missing rank: {result.stdout}")
+    result = run(dcpctl, "consolidate", folder / "ckpt", out / "refused.pt", exit_code=3)
     check(last.name in result.stderr, f"a missing rank: {result.stderr}")
+    run(dcpctl, "consolidate", folder / "ckpt", out / "model.pt", "--include", "model", "--no-sync")
+    model, whole = torch.load(out / "model.pt"), torch.load(folder / "whole.pt")
+    same(sorted_tree(model), sorted_tree({"model": whole["model"]}), f"the model beside a missing rank of the optimizer, {world} ranks")
 
 
 def main():
