@@ -58,7 +58,9 @@ class Opening {
     ItemLayouts layouts(metadata);
     const std::vector<RankFile> files = files_of(items);
     if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that can be read", "a checkpoint of torch_checkpointing");
-    OpenedCatalog opened = open_rank_files(store_, path_, files, {CheckpointKind::kTorchCheckpointing, nullptr, &layouts}, options_);
+    FilesOfKind as(CheckpointKind::kTorchCheckpointing, nullptr, &layouts);
+    as.missing = missing_;
+    OpenedCatalog opened = open_rank_files(store_, path_, files, as, options_);
     opened.catalog.provenance.unknown_globals = metadata.globals;
     if (auto trailing = trailing_pickle(metadata.trailing_bytes, at_offset(place, pickle.size() - metadata.trailing_bytes)))
       findings_.push_back(std::move(*trailing));
@@ -94,18 +96,25 @@ class Opening {
  private:
   Items listed(const ItemMetadata& metadata) {
     Items items;
+    for (const DirEntry& e : found_.entries()) entries_.insert(e.name);
     for (const auto& [name, item] : metadata.items) {
+      std::map<uint32_t, ItemFile> here, gone;
       for (const auto& [rank, file] : item.files) {
         named_.insert(file.name);
-        if (item.needs[rank] || is_there(file.name)) items[name].emplace(rank, file);
+        if (is_there(file.name)) here.emplace(rank, file);
+        else if (item.needs[rank]) gone.emplace(rank, file);
       }
-      if (!items.contains(name) && !item.tensors.empty()) items[name].insert(*item.files.begin());  // it is lost
+      if (here.empty() && gone.empty() && !item.tensors.empty()) gone.insert(*item.files.begin());
+      if (here.empty() && !gone.empty()) here.insert(gone.extract(gone.begin()));  // it is lost, as who reads the file says
+      else
+        for (const auto& [rank, file] : gone) missing_.push_back({.name = file.name, .rank = rank, .under = {name}});
+      if (!here.empty()) items.emplace(name, std::move(here));
     }
     return items;
   }
 
   bool is_there(const std::string& name) {
-    if (name.find('/') == name.npos) return std::ranges::any_of(found_.entries(), [&](const DirEntry& e) { return e.name == name; });
+    if (name.find('/') == name.npos) return entries_.contains(name);
     const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
     if (handle) const OpenFile file(store_, *handle);
     return handle.has_value();
@@ -206,6 +215,8 @@ class Opening {
   uint32_t world_size_ = 0;
   std::set<std::string> named_;                     // files of listed items
   std::map<std::string, uint32_t> unlisted_ranks_;  // of other items, how many have a file
+  std::set<std::string_view> entries_;              // names in the folder
+  std::vector<RankFile> missing_;
   std::vector<Problem> findings_;
 };
 
