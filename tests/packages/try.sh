@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 ckpt=$here/tests/data/fsdp2_ws4/ckpt
 [ -n "${STORE:-}" ] || exec "$here/tests/packages/store.py" "$0" "$@"  # what is read over the network
 export no_proxy=127.0.0.1
-unset AWS_CA_BUNDLE  # goes before SSL_CERT_FILE
+unset CURL_CA_BUNDLE  # goes before SSL_CERT_FILE
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
