@@ -83,7 +83,7 @@ constexpr std::string_view kAddPrefix = "--rename '^=>PREFIX' puts PREFIX before
 constexpr std::string_view kNoValues =
     "no command changes values: load the checkpoint in the trainer, change it there, and save it; --exclude leaves keys out";
 constexpr std::string_view kOneStep = "'rm -r' of its folder deletes one step; prune keeps by rules";
-constexpr std::string_view kNoRepair = "nothing repairs bytes: verify prints the command that writes what is whole";
+constexpr std::string_view kNoRepair = "nothing repairs bytes; verify says what of a checkpoint is whole";
 constexpr std::string_view kReadsData = "list reads no data: 'dcpctl verify RUN --all-data' does";
 constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--keep-last", "--keep-latest"},

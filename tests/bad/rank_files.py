@@ -241,6 +241,19 @@ def parts_beside_what_is_whole(c):
     parts(c, (1, 2), (3, 2))
 
 
+@case("shards_equal", "verify ranks --shards-on-dim 0", exit=0, says="findings")
+def what_is_equal_beside_parts_of_its_shape(c):
+    """
+    warning: ranks: these tensors are the same on all ranks, and joined, since others of their shape are shards: model.norm
+    note: ranks: shards_joined: 2 tensors of 2 ranks on dim 0
+    """
+    files = {}
+    for n in range(2):
+        values = {"bias": rebuild(storage(key="0", count=4), (4,)), "norm": rebuild(storage(key="1", count=4), (4,))}
+        files[f"model_world_size_2_rank_{n}.pt"] = archive(dump(values, 2), bytes([n + 1]) * 16, bytes([9]) * 16).bytes()
+    put(c, files)
+
+
 @case("shards_repeated", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0")
 def parts_of_a_replica(c):
     """

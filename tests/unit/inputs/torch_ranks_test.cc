@@ -104,12 +104,28 @@ TEST_CASE("files of one world, each rank once") {
     return error_line([&] { read_checkpoint(io, "ckpt", {}); });
   };
   CHECK(said({name_of_rank(0, 1)}) == "no error");
-  CHECK(said({name_of_rank(0, 2)}) == "no error");  // a finding
+  CHECK(said({name_of_rank(0, 17)}) == "no error");
+  CHECK(said({name_of_rank(0, 18)}) == "ckpt/model_world_size_18_rank_1.pt: a data file of the checkpoint is missing");
   CHECK(said({name_of_rank(0, 1, "optim")}) == "ckpt/model_world_size_1_rank_0.pt: a data file of the checkpoint is missing");
   CHECK(said({name_of_rank(0, 1), "model_world_size_1_rank_00.pt"}) ==
         "ckpt: is not a checkpoint (got model_world_size_1_rank_00.pt beside model_world_size_1_rank_0.pt, expected one file of rank 0)");
   CHECK(said({name_of_rank(0, 1), name_of_rank(0, 2)}) ==
         "ckpt: is not a checkpoint (got model_world_size_2_rank_0.pt beside model_world_size_1_rank_0.pt, expected files of one save)");
+}
+
+TEST_CASE("a file that is missing or cut is damage of what others have in its place") {
+  FakeIo io;
+  for (size_t r = 0; r < 2; ++r) put_object(io, "ckpt/" + name_of_rank(r, 3), 1);
+  for (size_t r = 0; r < 3; ++r) put_object(io, "ckpt/" + name_of_rank(r, 3, "optim"), 1);
+  io.put("ckpt/" + name_of_rank(1, 3, "optim"), "PK");
+  const std::vector<Problem> findings = read_checkpoint(io, "ckpt", {}).findings;
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].place.path == "ckpt/optim_world_size_3_rank_1.pt");
+  CHECK(findings[0].keys == Texts{"optim.n"});
+  CHECK(findings[1].id == ProblemId::file_missing);
+  CHECK(findings[1].place.path == "ckpt/model_world_size_3_rank_2.pt");
+  CHECK(findings[1].keys == Texts{"model.n"});
+  for (const Problem& p : findings) CHECK(p.severity == Severity::kDamage);
 }
 
 TEST_CASE("what is private to a rank is under its number, what all have is there once") {
