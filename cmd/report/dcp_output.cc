@@ -172,7 +172,7 @@ void describe_items(Context& context, const ItemNotes& notes) {
   std::string example;
   std::vector<std::string> whole;
   for (const OutputItem& item : notes.items) {
-    if (item.tensors == 0) whole.push_back(item.name);
+    if (item.tensors == 0 || item.of_ranks) whole.push_back(item.name);
     else if ((kept += item.objects) > 0 && example.empty()) example = item.object;
   }
   const std::string objects = counted(kept, "object") + " in items with tensors, such as '" + escaped(example) + "'";
@@ -183,7 +183,7 @@ void describe_items(Context& context, const ItemNotes& notes) {
     context.info("a job with this layout on " + notes.device_type + " devices reads its own files whole; in others " + objects +
                  ", keep the values that the job has");
   if (!whole.empty())
-    context.info("items without tensors have a file for " +
+    context.info("items that are not resharded have a file for " +
                  (notes.world_size == 1 ? "rank 0 alone" : "each of " + counted(notes.world_size, "rank")) +
                  ", and a job with more lacks them: " + list_of(whole, 3));
   describe_layout(notes, context);

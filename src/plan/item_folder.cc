@@ -29,6 +29,7 @@ struct Placed {
   const ItemMesh* on = nullptr;
   std::vector<Placement> placements;
   uint32_t tensor = kNone;  // in Plan::tensors; kNone: it is not plain, and each file has all of it
+  uint32_t rank = kNone;    // the only one that has it; kNone: all have their parts
 
   bool is_whole() const {
     return std::ranges::all_of(placements, [](const Placement& p) { return p.kind == Placement::Kind::kReplicate; });
@@ -88,9 +89,10 @@ class ItemParts {
     describe_meshes();
   }
 
-  // `item_of`: by entry.
-  void lay_out(const std::vector<uint32_t>& item_of, ItemNotes& notes) {
+  // By entry: its item, and the only rank that has it, or kNone.
+  void lay_out(const std::vector<uint32_t>& item_of, const std::vector<uint32_t>& rank_of, ItemNotes& notes) {
     item_of_ = item_of;
+    for (size_t e = 0; e < entries_.size(); ++e) placed_[e].rank = rank_of[e];
     reserve();
     source_is_sharded_ = std::ranges::any_of(catalog_.tensors, [&](const Tensor& t) { return is_sharded(source_, t); });
     for (size_t e = 0; e < entries_.size(); ++e)
@@ -170,7 +172,10 @@ class ItemParts {
   void place(size_t e, const Tensor& t) {
     Placed& p = placed_[e];
     p.on = &mesh_;
-    if (auto placements = rules_.of(entries_[e].key, t.rank)) {
+    if (p.rank != kNone) {
+      p.on = &world_;
+      p.placements = {{}};
+    } else if (auto placements = rules_.of(entries_[e].key, t.rank)) {
       p.placements = std::move(*placements);
       for (Placement& one : p.placements)
         if (one.dim < 0) one.dim += t.rank;
@@ -206,6 +211,7 @@ class ItemParts {
     for (size_t first = 0, last = 0; first < boxes_.rank_of.size(); first = last) {
       while (last < boxes_.rank_of.size() && boxes_.rank_of[last] == boxes_.rank_of[first]) ++last;
       const HeldBoxes held = join_boxes(boxes_, first, last, t.rank);
+      if (placed_[e].rank != kNone && placed_[e].rank != boxes_.rank_of[first]) continue;
       for (size_t n = first; n < last; ++n) add_pieces(e, n, held, Dims(held.offsets).subspan((n - first) * t.rank, t.rank));
     }
     add_regions(e, t);
@@ -308,7 +314,8 @@ class ItemFolder {
     notes_.world_size = ranks_;
     notes_.device_type = options_.device_type;
     notes_.rank_bound = rank_bound_entries(selection_);
-    parts_.lay_out(find_items(), notes_);
+    const std::vector<uint32_t> item_of = find_items();
+    parts_.lay_out(item_of, ranks_of_entries(), notes_);
     for (size_t n = 0; n < items_.size(); ++n)
       for (uint32_t rank = 0; rank < ranks_; ++rank) {
         if (items_[n].is_safetensors) safetensors_file(n, rank);
@@ -323,7 +330,7 @@ class ItemFolder {
     uint32_t node = 0;  // in tree_
     bool is_safetensors = false;
     std::vector<size_t> entries{};
-    std::vector<uint32_t> of_rank{};  // nodes, where each rank has objects of its own: else none
+    std::vector<uint32_t> of_rank{};  // nodes, where each rank has an item of its own: else none
   };
 
   // Returns the item of each entry.
@@ -351,7 +358,8 @@ class ItemFolder {
         if (!entries_[e].is_blob()) ++out.tensors;
         else if (out.objects++ == 0) out.object = entries_[e].key;
       }
-      if (out.tensors == 0) item.of_rank = nodes_of_ranks(item.node);
+      if (!item.is_safetensors) item.of_rank = nodes_of_ranks(item.node);
+      out.of_ranks = !item.of_rank.empty();
     }
     if (options_.model_in_safetensors && !has_model)
       fail(ProblemId::usage, {.path = catalog_.path, .setting = "model_form"}, "with items without a model", "a model");
@@ -370,6 +378,15 @@ class ItemFolder {
       nodes.push_back(its->second);
     }
     return nodes;
+  }
+
+  // The only rank that has it, or kNone.
+  std::vector<uint32_t> ranks_of_entries() const {
+    std::vector<uint32_t> rank_of(entries_.size(), kNone);
+    for (const Item& item : items_)
+      for (const size_t e : item.of_rank.empty() ? std::vector<size_t>() : item.entries)
+        rank_of[e] = narrow<uint32_t>(*last_integer(selection_.path(entries_[e])[1].name));
+    return rank_of;
   }
 
   Place place_of(size_t e) const {
@@ -464,7 +481,8 @@ class ItemFolder {
     for (size_t n = 0; n < items_.size(); ++n) {
       std::map<std::string, size_t> paths;
       for (const size_t e : items_[n].entries)
-        if (parts_.placed(e).on != nullptr && catalog_.tensors[entries_[e].tensor()].dtype_known) paths.emplace(path_text(e), e);
+        if (parts_.placed(e).on != nullptr && parts_.placed(e).rank == kNone && catalog_.tensors[entries_[e].tensor()].dtype_known)
+          paths.emplace(path_text(e), e);
       if (paths.empty()) continue;
       out.item(items_[n].name);
       for (const auto& [path, e] : paths) {

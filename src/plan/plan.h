@@ -182,11 +182,12 @@ DCP_MEMBERS(DcpNotes, world_size, for_torch, raised_by, containers, attributes_l
 struct OutputItem {
   std::string name;
   bool is_safetensors = false;
+  bool of_ranks = false;  // each rank has one of its own
   uint64_t tensors = 0, objects = 0;
   std::string object;  // the first of them
   bool operator==(const OutputItem&) const = default;
 };
-DCP_MEMBERS(OutputItem, name, is_safetensors, tensors, objects, object);
+DCP_MEMBERS(OutputItem, name, is_safetensors, of_ranks, tensors, objects, object);
 
 // What users of a folder of torch_checkpointing should know about it.
 struct ItemNotes {
