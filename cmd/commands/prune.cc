@@ -27,8 +27,9 @@ folders that hold anything but a checkpoint's files.
 
 Before anything goes, the steps that count as kept are checked: structure and item headers of all, and the data of the newest full one
 (--verify all: of every step that stays; --no-verify: nothing), with the bytes that takes in the plan. A damaged step stays and does not
-count: the next older one takes its place. If fewer are whole than are to be kept, nothing is deleted and the exit code is 1. What was read
-whole is noted in RUN/.dcpctl-whole and, while its files stay as they are, not read again. --dry-run reads no data.
+count: the next older one takes its place. If fewer are whole than are to be kept, nothing is deleted and the exit code is 1. What reading has
+shown is noted in RUN/.dcpctl-whole and holds while a step's files stay as they are: it is not read again, and a damaged one is no longer
+complete to any command. --dry-run reads no data.
 
 A full step whose optimizer is to be dropped and that turns out to be damaged is left alone; the others continue, and the exit code says so.
 
@@ -70,7 +71,7 @@ RetentionRules rules_of(const Options& o) {
 
 // A plan that changes since a step is damaged is shown again, and asked about again.
 bool may_go(const Options& o, const PruneResult& found, Context& context) {
-  if (!context.common.json && !(context.common.quiet && o.yes)) print_plan(found, context);
+  if (!context.common.json && !(context.common.quiet && o.yes)) print_plan(found, o.partial, context);
   return o.dry_run || o.yes || !found.has_work() || agrees(found, context);
 }
 

@@ -158,8 +158,9 @@ bool take_steps(Option& ckpt, VerifyOptions& o, const Context& context) {
   o.of_run = true;
   ckpt.given.clear();
   for (const Step& s : steps) {
-    if (s.broken) o.unfinished.emplace(s.path, *s.broken);
-    if (s.parts.empty() || s.broken) ckpt.given.push_back(s.path);
+    const bool is_unfinished = s.broken && !s.known_damaged;  // this reads it anew
+    if (is_unfinished) o.unfinished.emplace(s.path, *s.broken);
+    if (s.parts.empty() || is_unfinished) ckpt.given.push_back(s.path);
     else ckpt.given.insert(ckpt.given.end(), s.parts.begin(), s.parts.end());
     o.parts_of.resize(ckpt.given.size(), static_cast<size_t>(&s - steps.data()));
   }

@@ -46,7 +46,7 @@ std::string shared_text(const PruneResult& found) {
 
 }  // namespace
 
-void print_plan(const PruneResult& found, const Context& context) {
+void print_plan(const PruneResult& found, bool partial_too, const Context& context) {
   const RunSurvey& run = found.survey;
   if (run.steps.empty()) return print_steps(run, {}, context);  // says what was found
   const int64_t now = wall_clock_ns();
@@ -57,10 +57,12 @@ void print_plan(const PruneResult& found, const Context& context) {
            human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
     }
   });
-  uint64_t steps = 0, deleted = 0, dropped = 0, unfinished = 0;
+  uint64_t steps = 0, deleted = 0, dropped = 0, unfinished = 0, partial = 0, partial_bytes = 0;
   for (size_t s = 0; s < run.steps.size(); ++s) {
     const bool is_step = run.steps[s].state != StepState::kUnfinished;
     const Fate fate = found.decisions[s].fate;
+    const bool stays_cut = fate == Fate::kKeep && run.steps[s].not_alone.empty() && (!is_step || run.steps[s].state == StepState::kBroken);
+    if (stays_cut) ++partial, partial_bytes += run.steps[s].bytes_of_its_own;
     steps += is_step, deleted += is_step && fate == Fate::kDelete, dropped += fate == Fate::kDropOptimizer;
     unfinished += !is_step && fate == Fate::kDelete;
   }
@@ -68,6 +70,8 @@ void print_plan(const PruneResult& found, const Context& context) {
   context.print(escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(steps, "step") +
                 (unfinished > 0 ? " and " + counted(unfinished, "unfinished save") : "") + what + ", freeing " +
                 human_bytes(found.to_free()) + shared_text(found) + "\n");
+  if (partial > 0 && !partial_too)
+    context.print("--partial deletes what " + counted(partial, "interrupted save") + " left, too: " + human_bytes(partial_bytes) + "\n");
   print_reading(found, context);
 }
 

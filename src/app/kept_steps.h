@@ -1,43 +1,18 @@
 // Checks the steps that prune keeps, before others go for them.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/prune.h"
 #include "app/world.h"
+#include "inputs/step_notes.h"
 
 namespace dcp {
 
-// Which steps of a run have been read whole: one small file in the run, so that their data is not read again. Whoever can write into the run can
-// write it: nothing but this depends on it, and what cannot be read or written is as if it were not there.
-class WholeSteps {
- public:
-  // `run`: the folder of the steps; `steps`: their names. What the file says of others is forgotten.
-  WholeSteps(World& world, std::string run, const std::vector<std::string>& steps);
-
-  // Whether the step was read whole while its files were these.
-  bool holds(const std::string& name, const std::string& files) const;
-  // Writes it down.
-  void add(const std::string& name, std::string files);
-  // Writes the file anew if an interrupted run has left its working files, which go with that.
-  void tidy() const;
-
- private:
-  void read(const std::vector<std::string>& steps);
-  void write() const;
-
-  World& world_;
-  const std::string run_;
-  std::map<std::string, std::string> files_of_;  // by the step's name
-};
-
-// What a step's files are: a sum over the name, size, inode and time of each.
-std::string files_of(Store& store, const std::string& step);
-
 // A step that turns out to be damaged is marked so in the result's survey, with a warning; who decides again then finds others that count.
+// What reading data shows is noted in the run; what cannot be written there is not.
 class KeptSteps {
  public:
   KeptSteps(const SurveyRequest& request, World& world, PruneResult& result) : request_(request), world_(world), result_(result) {}
@@ -47,19 +22,22 @@ class KeptSteps {
   // The steps whose data has to be read.
   std::vector<size_t> to_read(CheckKept which);
   bool has_whole_data(size_t step);
-  // Removes what an interrupted run has left of its notes.
-  void tidy() { read_before().tidy(); }
+  // Notes damage of heads, and removes what an interrupted run has left of its notes.
+  void tidy();
 
  private:
   enum class Look : uint8_t { kHeads, kData };
   bool is_whole(size_t step, Look look);
   std::optional<Problem> damage_of(const std::string& checkpoint, Look look, StepLook& found);
-  WholeSteps& read_before();
+  StepNotes& notes();
+  void write_notes();
+  std::string notes_path() const { return result_.survey.run + "/" + std::string(kStepNotes); }
 
   const SurveyRequest& request_;
   World& world_;
   PruneResult& result_;
-  std::optional<WholeSteps> read_before_;
+  std::optional<StepNotes> notes_;
+  bool has_news_ = false;  // that are not written yet
 };
 
 }  // namespace dcp

@@ -58,8 +58,8 @@ class Judge {
     switch (step.state) {
       case StepState::kLocked: return "unfinished: a dcpctl is writing it";
       case StepState::kUnclear: return std::string(word_of(step)) + ", and cannot be judged";
-      case StepState::kUnmarked: return "unfinished: it lacks the mark that an older step has";
-      case StepState::kDamaged: return "damaged: it does not count";
+      case StepState::kUnmarked: return "unfinished: it lacks what an older step has";
+      case StepState::kDamaged: return "damaged: kept, and not counted";
       case StepState::kBroken:
       case StepState::kUnfinished:
         if (!rules_.partial) return std::string(word_of(step));
@@ -70,7 +70,7 @@ class Judge {
         if (newest_.contains({step.content, step.number})) return newest_text(step.content);
         if (!rules_.keep_latest) return "complete";
         if (latest_.contains(step.number)) return "one of the latest";
-        if (marks_.contains(step.number)) return "its mark tells that a newer step lacks one";
+        if (marks_.contains(step.number)) return "it has what a newer step lacks";
     }
     if (is_every(step)) return "every " + std::to_string(*rules_.keep_every);
     const auto damaged = step.state == StepState::kComplete ? instead_.find(step.number) : instead_.end();

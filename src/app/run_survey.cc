@@ -92,7 +92,7 @@ class Surveyor {
         for (; names.size() > 1; names.pop_back()) std::ranges::move(names.back(), std::back_inserter(names.front()));
       const bool is_part = std::ranges::any_of(names, may_be_one_nodes_part);
       if (facts.state == StepState::kBroken && is_part) facts.state = StepState::kUnclear;  // the rest may be whole, elsewhere
-      if (facts.state == StepState::kUnmarked) facts.fault = step.broken;
+      if (facts.state == StepState::kUnmarked || facts.state == StepState::kDamaged) facts.fault = step.broken;
     } catch (const Error& e) {  // it is being removed, or cannot be read
       facts.fault = e.problem();
     }
@@ -106,6 +106,7 @@ class Surveyor {
   static StepState state_of(const Step& step, const StepFacts& facts) {
     if (step.unfinished) return StepState::kUnfinished;
     if (facts.fault) return is_of_cut_save(facts.fault->id) ? StepState::kBroken : StepState::kUnclear;
+    if (step.known_damaged) return StepState::kDamaged;
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
 

@@ -16,8 +16,8 @@ enum class StepState : uint8_t {
   kLocked,      // a dcpctl is writing it
   kBroken,      // it cannot be loaded, as after an interrupted save
   kUnfinished,  // its name says that its save did not finish
-  kUnmarked,    // whole as far as it goes, but it lacks its trainer's mark of a complete save
-  kDamaged,     // it looked complete until it was read: only prune finds this out
+  kUnmarked,    // whole as far as it goes, but it lacks its trainer's mark of a complete save, or a part that the step before it has
+  kDamaged,     // it looked complete until it was read: prune finds this out, and notes it
   kUnclear,     // it cannot be read, or its kind or its fault is not explained by an interrupted save
 };
 

@@ -10,6 +10,8 @@
 #include "catalog/kind.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
+#include "inputs/step_notes.h"
+#include "select/training_state.h"
 
 namespace dcp {
 namespace {
@@ -349,6 +351,33 @@ void judge_by_marks(std::vector<Step>& steps) {
   }
 }
 
+// A step with fewer parts than the one before it was cut short between two of them. Optimizers do not count: they may have been taken out.
+void judge_by_parts(std::vector<Step>& steps) {
+  std::vector<std::string> before;
+  for (Step& s : steps) {
+    if (s.unfinished) continue;
+    std::vector<std::string> here;
+    for (const std::string& part : s.parts)
+      if (!names_optimizer(split_path(part).name)) here.push_back(part.substr(s.path.size() + 1));
+    if (!s.broken && !here.empty() && here.size() < before.size()) {
+      const auto is_here = [&](const std::string& part) { return std::ranges::find(here, part) != here.end(); };
+      s.lacks_mark = true;
+      s.broken = unfinished(s.path, "it lacks '" + *std::ranges::find_if_not(before, is_here) + "', which the step before it has");
+    }
+    before = std::move(here);
+  }
+}
+
+// A step that was read, and found damaged.
+void judge_by_notes(Store& store, RunFolder& run) {
+  const StepNotes notes = read_step_notes(store, run.folder);
+  for (Step& s : run.steps) {
+    if (s.broken || notes.damaged.empty()) continue;
+    s.broken = noted_damage(store, notes, s.path);
+    s.known_damaged = s.broken.has_value();
+  }
+}
+
 // No folder of the run is a checkpoint itself, but the wanted step is in parts.
 [[noreturn]] void refuse_parts(const Step& step) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step.path});
@@ -405,6 +434,8 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
         run.beside.push_back(e.name);
   }
   judge_by_marks(run.steps);
+  judge_by_parts(run.steps);
+  judge_by_notes(store, run);
   return run;
 }
 

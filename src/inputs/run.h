@@ -21,12 +21,13 @@ struct Step {
   std::optional<Problem> broken = std::nullopt;  // why it cannot be used; nullopt: it opens and every item lies inside its file
   bool unfinished = false;                       // its save did not finish: so its name says, or it is empty
   std::string mark = {};                         // a file with which its trainer says that it is complete
-  bool lacks_mark = false;                       // although an older step has one
+  bool lacks_mark = false;                       // although an older step has one, or it lacks a part that an older step has
+  bool known_damaged = false;                    // since it was read (inputs/step_notes.h)
 };
 
 struct RunFolder {
   std::string folder;                    // that contains the steps
-  std::vector<Step> steps;               // ascending; `broken` is set for those that are unfinished or lack their mark
+  std::vector<Step> steps;               // ascending; `broken` is set for those that are unfinished, lack their mark or a part, or are known to be damaged
   std::vector<std::string> beside = {};  // names of folders that are checkpoints, but no steps: see find_run
 };
 

@@ -118,6 +118,25 @@ TEST_CASE("what was read whole is not read again while its files stay the same")
   CHECK(between.steps() == Lines{"step-1", "step-2.tmp", "step-3", "step-4"});
 }
 
+TEST_CASE("a step that was found damaged is not complete while its files stay the same") {
+  PrunedRun f({"step-1", "step-2", "step-3"});
+  f.flip("step-3");
+  f.prune({.survey = {}, .rules = {.keep_latest = 1}, .dry_run = true});
+  const SurveyRequest request{.run = "/run", .pattern = {}, .max_memory = kGiB, .threads = 1};
+  CHECK(survey_run(request, f.world).newest() == 2);  // a dry run reads no data, and notes nothing
+  f.prune({.survey = {}, .rules = {.keep_latest = 1}});
+  CHECK(f.steps() == Lines{"step-2", "step-3"});
+  const RunSurvey found = survey_run(request, f.world);
+  CHECK(found.newest() == 0);
+  CHECK(found.steps[1].state == StepState::kDamaged);
+  REQUIRE(found.steps[1].fault);
+  CHECK(id_name(found.steps[1].fault->id) == "damage_noted");
+  CHECK(found.steps[1].fault->got.find("CRC") != std::string::npos);
+  CHECK(f.prune({.survey = {}, .rules = {.keep_latest = 1}}).looks[1].data == false);
+  f.io.put("/run/step-3/.metadata.json", "");  // its files are no longer what they were
+  CHECK(survey_run(request, f.world).newest() == 1);
+}
+
 TEST_CASE("whatever lies where it is noted, or if nothing can be, all is read and the rest goes on") {
   const std::string good = R"({"schema":"dcpctl.whole/1","steps":{"step-2":"1"}})";
   for (const std::string& text : {std::string("no JSON"), std::string(), std::string(2 << 20, '{'), good, good.substr(0, 40),
