@@ -114,7 +114,7 @@ function table(o) {
   const height = o.height ?? 32;
   const opened = new Set();
   let order = null, shown = [], words = [], current = 0;
-  const scroller = el("div", { class: "scroll", tabindex: 0, role: "treegrid", "aria-label": o.label });
+  const scroller = el("div", { class: "scroll", tabindex: 0, role: o.kids ? "treegrid" : "grid", "aria-label": o.label });
   const head = el("div", { class: "row head", role: "row" }), space = el("div", { class: "space", role: "rowgroup" });
   const count = el("span", { class: "count", role: "status" });
   const search = o.text && el("input", { type: "search", placeholder: "search  /", "aria-label": "search " + o.label, spellcheck: "false", oninput: () => find(search.value) });
@@ -155,7 +155,9 @@ function table(o) {
     const cut = columns();
     scroller.style.setProperty("--columns", cut.map((c) => c.width).join(" "));
     scroller.setAttribute("aria-rowcount", shown.length + 1);
+    const focused = [...head.children].findIndex((h) => h.contains(document.activeElement));
     if (anew) head.replaceChildren(...cut.map(heading));
+    if (anew && focused >= 0) head.children[focused]?.firstChild.focus({ preventScroll: true });
     space.style.height = shown.length * height + "px";
     const rows = shown.slice(from, printing ? 400 : from + view).map((s, i) => line(s, from + i, cut));
     if (printing && shown.length > 400) rows.push(el("div", { class: "row", text: grouped(shown.length - 400) + " more rows", css: { transform: `translateY(${400 * height}px)`, height: height + "px" } }));
@@ -188,7 +190,7 @@ function table(o) {
       if (tone) cell.classList.add(tone);
       return cell;
     });
-    return el("div", { class: "row" + (at === current ? " current" : "") + (kids || o.open ? " acts" : ""), role: "row", id: o.id + "-" + at, "aria-rowindex": at + 2, "aria-level": level + 1,
+    return el("div", { class: "row" + (at === current ? " current" : "") + (kids || o.open ? " acts" : ""), role: "row", id: o.id + "-" + at, "aria-rowindex": at + 2, "aria-level": o.kids ? level + 1 : null,
       "aria-expanded": kids ? String(opened.has(row)) : null, css: { transform: `translateY(${at * height}px)`, height: height + "px" }, onclick: act }, ...cells);
   }
   function toggle(row) {
@@ -201,9 +203,10 @@ function table(o) {
     const at = shown[current], page = Math.max(1, Math.floor(scroller.clientHeight / height) - 2);
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 };
     if (e.key in moves) current = clamp(current + moves[e.key], 0, shown.length - 1);
-    else if (e.key === "Enter" && at) at.kids ? toggle(at.row) : o.open?.(at.row);
+    else if ((e.key === "Enter" || e.key === " ") && at) at.kids ? toggle(at.row) : o.open?.(at.row);
     else if (e.key === "ArrowRight" && at?.kids && !opened.has(at.row)) toggle(at.row);
     else if (e.key === "ArrowLeft" && at?.kids && opened.has(at.row)) toggle(at.row);
+    else if (e.key === "ArrowLeft" && at?.level) while (shown[--current].level >= at.level);
     else return;
     e.preventDefault();
     const top = current * height, head = 32;
@@ -387,8 +390,8 @@ function checkpoint(C) {
     const box = el("div", { class: "map", role: "group", "aria-label": "bytes by prefix: arrow keys move, Enter goes in, Backspace out" });
     const path = el("nav", { class: "crumbs", "aria-label": "where in the keys" });
     let at = root;
-    const go = (node, focus) => { at = node; draw(); if (focus) box.querySelector("button")?.focus(); };
-    const open = (node, focus) => (node.kids.size ? go(node, focus) : node.entry && show(node.entry));
+    const go = (node) => { const had = [box, path].some((e) => e.contains(document.activeElement)); at = node; draw(); if (had) box.querySelector("button")?.focus({ preventScroll: true }); };
+    const open = (node) => (node.kids.size ? go(node) : node.entry && show(node.entry));
     function draw() {
       const W = box.clientWidth, H = box.clientHeight, cells = [];
       const trail = [];
@@ -436,8 +439,7 @@ function checkpoint(C) {
         const to = all[clamp(all.indexOf(from) + next, 0, all.length - 1)];
         all.forEach((b) => b.setAttribute("tabindex", b === to ? 0 : -1));
         to?.focus();
-      } else if (e.key === "Enter" && from?.node) open(from.node, true);
-      else if (e.key === "Backspace" && at.up) go(at.up, true);
+      } else if (e.key === "Backspace" && at.up) go(at.up);
       else return;
       e.preventDefault();
     });
