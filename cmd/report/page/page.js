@@ -59,6 +59,9 @@ function ink(hex) {
 // What draws again when the window, the scheme or what is highlighted changes.
 const redraws = [];
 const redraw = () => redraws.forEach((f) => f());
+let printing = false;  // on paper, in light colours, tables have more rows than are in view
+for (const [name, is] of [["beforeprint", true], ["afterprint", false]])
+  addEventListener(name, () => (document.documentElement.classList.toggle("print", (printing = is)), readColours(), redraw()));
 
 // ---- pictures on a canvas, with a tip under the pointer
 
@@ -146,7 +149,7 @@ function table(o) {
     count.textContent = words.length ? grouped(shown.length) + " found" : o.counted?.() ?? "";
     draw(true);
   }
-  let drawnFrom = -1, printing = false;
+  let drawnFrom = -1;
   function draw(anew) {
     const view = Math.ceil((scroller.clientHeight || 600) / height) + 8;
     const from = printing ? 0 : clamp(Math.floor(scroller.scrollTop / height) - 4, 0, Math.max(0, shown.length - 1));
@@ -214,8 +217,6 @@ function table(o) {
     scroller.setAttribute("aria-activedescendant", o.id + "-" + current);
     draw(true);
   });
-  addEventListener("beforeprint", () => { printing = true; draw(true); });
-  addEventListener("afterprint", () => { printing = false; draw(true); });
   let size = "";
   new ResizeObserver(() => { if (size !== (size = scroller.clientWidth + " " + scroller.clientHeight)) draw(true); }).observe(scroller);
   redraws.push(() => draw(true));
@@ -421,14 +422,15 @@ function checkpoint(C) {
         return { name: (node.name ? node.name + "." : "") + label, label, kids: new Map(some.map((k) => [k.name, k])), ids: some.flatMap((k) => k.ids), bytes: some.reduce((sum, k) => sum + k.bytes, 0), up: node, part: true };
       });
     }
+    const across = (x) => (100 * x) / box.clientWidth + "%", down = (y) => (100 * y) / box.clientHeight + "%";  // on paper it is narrower
     function tile(node, own, { x, y, w, h }, nest) {
       const by = [0, 0, 0];
       for (const n of node.ids) by[entries[n].group] += entries[n].bytes;
       const group = by.indexOf(Math.max(...by));
       const text = node.name + ": " + human(node.bytes) + " (" + Number((100 * node.bytes / root.bytes).toPrecision(2)) + " %), " + counted(node.ids.length, "key") + (node.entry?.form && !node.kids.size ? ", " + node.entry.form.dtype + " [" + node.entry.form.shape.join(", ") + "]" : "");
       const fill = nest ? null : hue(group);
-      const b = el("button", { class: nest ? "tile nest" : "tile", tabindex: -1, "aria-label": text, onclick: () => open(node), css: { left: x + "px", top: y + "px", width: w - 1 + "px", height: h - 1 + "px", background: fill ?? "", color: fill ? ink(fill) : "" } });
-      if (h > 15 && w > 36) b.append(el("b", { text: own || node.label }), h > 34 || nest ? el("small", { text: human(node.bytes) }) : "");
+      const b = el("button", { class: nest ? "tile nest" : "tile", tabindex: -1, "aria-label": text, onclick: () => open(node), css: { left: across(x), top: down(y), width: across(w - 1), height: down(h - 1), background: fill ?? "", color: fill ? ink(fill) : "" } });
+      if (h > 15 && w > 36) b.append(el("b", { text: own || node.label }), h > 34 && !nest || nest && w > 8 * (own || node.label).length + 84 ? el("small", { text: human(node.bytes) }) : "");
       b.node = node;
       return withTip(b, () => text);
     }
@@ -862,11 +864,15 @@ function above() {
   const sign = { good: "✓", warn: "!", bad: "✕" }[D.tone];
   const cards = D.cards.map((c) => el("div", { class: "card " + (c.tone ?? "") }, el("span", { text: c.label }), el("strong", { text: c.value, title: c.value }), c.note ? el("small", { text: c.note, title: c.note }) : null));
   const found = D.findings.map((f) => el("li", { class: f.tone }, el("b", { text: f.word }), " " + f.text, f.hint ? el("small", { text: f.hint }) : null));
-  const shown = 20;
+  const shown = 20, box = el("div", { class: "cards" }, ...cards);
+  // Lines of about as many cards each.
+  const fit = () => box.style.setProperty("--across", Math.ceil(cards.length / Math.ceil(cards.length / Math.max(1, Math.floor((box.clientWidth + 8) / 158)))));
+  new ResizeObserver(fit).observe(box);
+  redraws.push(fit);
   document.querySelector("main").replaceChildren(...[
     el("header", {}, el("p", { class: "command", text: D.command }), el("h1", { text: D.title }), el("p", { class: "verdict " + D.tone }, el("span", { class: "sign", "aria-hidden": "true", text: sign ?? "" }), el("span", { text: D.verdict }))),
     D.note ? el("p", { text: D.note }) : null,
-    D.cards.length ? el("div", { class: "cards" }, ...cards) : null,
+    D.cards.length ? box : null,
     found.length ? el("ul", { class: "findings" }, ...found.slice(0, shown)) : null,
     found.length > shown ? el("details", {}, el("summary", { text: grouped(found.length - shown) + " more findings" }), el("ul", { class: "findings" }, ...found.slice(shown))) : null,
     D.more ? el("p", { text: D.more }) : null,
