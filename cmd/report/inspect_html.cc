@@ -444,8 +444,11 @@ std::string inspect_html(const InspectResult& found, const InspectMore& more) {
                 .facts = lines_of(said + details_text(found)),
                 .findings = &found.findings};
   if (more.verdict.empty()) head.verdict = head.facts.front().substr(head.title.size() + 2);
-  if (more.stats == nullptr) head.cards.push_back(more.checked);
-  else head.cards.push_back(stats_card(*more.stats));
+  head.cards.push_back(more.stats == nullptr ? more.checked : stats_card(*more.stats));
+  if (const std::string bad = more.stats == nullptr ? "" : not_finite_text(*more.stats); !bad.empty()) {
+    if (more.verdict.empty()) head.verdict += bad;
+    if (head.tone == "good") head.tone = "warn";
+  }
   const Files files(found.catalog());
   head.file_of = [&](const Problem& p) { return files.of(p); };
   return page_html(head, [&](JsonWriter& json) {

@@ -36,7 +36,11 @@ function duration(ns) {
   for (const [unit, of] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]]) if (ns >= of) return Number((ns / of).toPrecision(3)) + " " + unit;
   return ns + " ns";
 }
-const short = (v) => (v == null ? "" : Number.isInteger(v) && Math.abs(v) < 1e6 ? grouped(v) : Number(v.toPrecision(4)).toString());
+const rounded = (v) => (v !== 0 && Math.abs(v) < 1e-3 ? Number(v.toPrecision(4)).toExponential() : Number(v.toPrecision(4)).toString());
+const short = (v) => (v == null ? "" : Number.isInteger(v) && Math.abs(v) < 1e6 ? grouped(v) : rounded(v));
+// Not Math.max(...list): a call takes some 10^5 arguments at most.
+const largest = (list, of) => list.reduce((most, v) => Math.max(most, of(v) ?? -Infinity), -Infinity);
+const smallest = (list, of) => -largest(list, (v) => (of(v) == null ? null : -of(v)));
 const clamp = (v, low, high) => Math.max(low, Math.min(high, v));
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -646,18 +650,21 @@ function layerStrip(row, layers, paint, tell) {
     cells.forEach((layer, n) => row.of.has(layer) && paint(ctx, n * wide, 0, Math.max(wide - gap, 0.7), h, row.of.get(layer)));
   }, (x) => { const k = row.of.get(cells[clamp(Math.floor(x * cells.length), 0, cells.length - 1)]); return k && tell(k); }, row.label);
 }
-const layerRange = (layers) => (layers.length ? "layers " + layers[0] + " to " + layers[layers.length - 1] + " from left to right" : "");
 
 // Shades of an error: from 1e-8, which is hardly seen, to 1.
 const shade = (error) => (error > 0 ? clamp((Math.log10(error) + 8) / 8, 0, 1) * 0.88 + 0.12 : 0);
 
 function diff(S) {
   const what = ["values", "only in the first", "only in the second", "unlike: dtype, shape or object"];
-  const keys = [...S.keys.map(([name, kind, error, text, share, absolute]) => ({ name, kind, error, text, share, absolute })), ...S.equal.map((name) => ({ name, kind: -1, text: "equal" }))];
+  const keys = [...S.keys.map(([name, kind, error, text, share, absolute, wild]) => ({ name, kind, error, text, share, absolute, wild })), ...S.equal.map((name) => ({ name, kind: -1, text: "equal" }))];
   const { rows, layers } = byLayer(keys, (k) => k.name);
-  for (const r of rows) (r.worst = Math.max(...r.all.map((k) => (k.kind > 0 ? Infinity : k.kind < 0 ? 0 : k.error ?? Number.MAX_VALUE)))), (r.changed = r.all.filter((k) => k.kind >= 0).length);
+  for (const r of rows) {
+    r.worst = largest(r.all, (k) => (k.kind > 0 || k.wild ? Infinity : k.kind < 0 ? 0 : k.error ?? Number.MAX_VALUE));
+    r.largest = r.all.some((k) => k.kind < 0 || k.error != null) ? largest(r.all, (k) => k.error ?? 0) : null;
+    r.changed = r.all.filter((k) => k.kind >= 0).length;
+  }
   const paint = (ctx, x, y, w, h, k) => {
-    ctx.fillStyle = k.kind < 0 ? colours.faint : k.kind > 0 ? colours.bg : k.error == null ? colours.bad : mixed(colours.heat, shade(k.error));
+    ctx.fillStyle = k.kind < 0 ? colours.faint : k.kind > 0 ? colours.bg : k.error == null || k.wild ? colours.bad : mixed(colours.heat, shade(k.error));
     ctx.fillRect(x, y, w, h);
     if (k.kind > 0) hatch(ctx, x, y, w, h, [null, colours.optimizer, colours.model, colours.bad][k.kind], 4);
   };
@@ -668,7 +675,7 @@ function diff(S) {
     columns: [
       { name: "kind of tensor", width: "minmax(170px, 1fr)", show: (r) => r.label },
       { name: "changed", number: true, width: "96px", show: (r) => grouped(r.changed) + " of " + grouped(r.all.length), sort: (r) => r.changed },
-      { name: "largest", number: true, width: "84px", show: (r) => (r.worst >= Number.MAX_VALUE ? "" : short(r.worst)), sort: (r) => r.worst },
+      { name: "relative", number: true, width: "84px", show: (r) => short(r.largest), sort: (r) => r.worst },
       { name: layers.length ? "layers " + layers[0] + " to " + layers[layers.length - 1] : "", width: "minmax(180px, 2.4fr)", picture: (r) => layerStrip(r, layers, paint, tell) },
     ],
   });
@@ -691,34 +698,35 @@ function diff(S) {
 
 // Counts by powers of ten, the lowest first; light is few, on a log scale.
 function stats(S) {
-  for (const k of S.keys) k.most = Math.max(1, ...(k.counts ?? []));
+  for (const k of S.keys) (k.most = Math.max(1, ...(k.counts ?? []))), (k.bad = (k.nan ?? 0) + (k.inf ?? 0)), (k.zeros = k.zero ? k.zero / k.values : 0);
   const { rows, layers } = byLayer(S.keys, (k) => k.key);
-  const used = S.keys.filter((k) => k.counts?.length), low = Math.min(0, ...used.map((k) => k.first)), high = Math.max(1, ...used.map((k) => k.first + k.counts.length));
+  const used = S.keys.filter((k) => k.counts?.length), low = Math.min(0, smallest(used, (k) => k.first)), high = Math.max(1, largest(used, (k) => k.first + k.counts.length));
   const power = (n) => "1e" + n;
   for (const r of rows) {
     const std = r.all.map((k) => k.std).filter((v) => v > 0).sort((a, b) => a - b), middle = std[std.length >> 1];
     for (const k of r.all) k.off = std.length > 2 && k.std > 0 ? Math.abs(Math.log2(k.std / middle)) : 0;
-    r.off = Math.max(...r.all.map((k) => k.off));
-    r.bad = r.all.reduce((sum, k) => sum + (k.nan ?? 0) + (k.inf ?? 0), 0);
-    const sum = (name, of) => of(...r.all.map((k) => k[name]).filter((v) => v != null));
-    (r.min = sum("min", Math.min)), (r.max = sum("max", Math.max));
+    const known = r.all.filter((k) => k.min != null), sum = (of, all = known) => all.reduce((s, k) => s + of(k), 0), finite = (k) => k.values - k.bad;
+    (r.off = largest(r.all, (k) => k.off)), (r.bad = sum((k) => k.bad, r.all)), (r.zeros = sum((k) => k.zero ?? 0, r.all) / Math.max(1, sum((k) => k.values ?? 0, r.all)));
+    if (!known.length) continue;
+    (r.min = smallest(known, (k) => k.min)), (r.max = largest(known, (k) => k.max)), (r.mean = sum((k) => finite(k) * k.mean) / sum(finite));
+    r.std = known.length === 1 ? known[0].std : Math.sqrt(sum((k) => (finite(k) - 1) * k.std ** 2 + finite(k) * (k.mean - r.mean) ** 2) / (sum(finite) - 1));
   }
   const paint = (ctx, x, y, w, h, k) => {
     ctx.fillStyle = colours.faint, ctx.fillRect(x, y, w, h);
     const tall = h / (high - low);
     k.counts?.forEach((n, d) => { if (n) (ctx.fillStyle = mixed(colours.heat, 0.12 + (0.88 * Math.log(1 + n)) / Math.log(1 + k.most))), ctx.fillRect(x, y + h - (k.first + d - low + 1) * tall, w, tall); });
-    if (k.nan || k.inf) (ctx.fillStyle = colours.bad), ctx.fillRect(x, y, w, 5);
+    if (k.bad) (ctx.fillStyle = colours.bad), ctx.fillRect(x, y, w, 5);
+    (ctx.fillStyle = colours.mut), ctx.fillRect(x, y + h - 4, w * k.zeros, 4);
     if (k.off > 1) (ctx.strokeStyle = colours.fg), ctx.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1, 1), h - 1);
   };
   const tell = (k) => k.key + ": " + (k.fault ?? (k.std == null && k.min == null ? "no numbers" : short(k.min) + " to " + short(k.max) + ", mean " + short(k.mean) + ", std " + short(k.std) + (k.zero ? ", " + grouped(k.zero) + " zeros" : "") + (k.nan ? ", " + grouped(k.nan) + " NaN" : "") + (k.inf ? ", " + grouped(k.inf) + " inf" : "")));
   const bars = (k) => picture((ctx, w, h) => {
-    if (!k.counts) return;
     const wide = w / (high - low);
-    k.counts.forEach((n, d) => { const tall = n ? Math.max(1, (h * Math.log(1 + n)) / Math.log(1 + k.most)) : 0; ctx.fillStyle = colours.heat; ctx.fillRect((k.first + d - low) * wide, h - tall, Math.max(wide - 1, 1), tall); });
-    ctx.fillStyle = colours.bad;
-    if (k.nan || k.inf) ctx.fillRect(w - 6, 0, 6, 6);
+    k.counts?.forEach((n, d) => { const tall = n ? Math.max(1, ((h - 5) * Math.log(1 + n)) / Math.log(1 + k.most)) : 0; ctx.fillStyle = colours.heat; ctx.fillRect((k.first + d - low) * wide, h - 5 - tall, Math.max(wide - 1, 1), tall); });
+    (ctx.fillStyle = colours.mut), ctx.fillRect(0, h - 4, w * k.zeros, 4);
+    if (k.bad) (ctx.fillStyle = colours.bad), ctx.fillRect(0, 0, w, 5);
   }, (x) => { const d = Math.floor(low + x * (high - low)), n = k.counts?.[d - k.first] ?? 0; return power(d) + " to " + power(d + 1) + ": " + grouped(n) + " of " + grouped(k.values); }, tell(k));
-  const open = (k) => dialog(k.key, facts([["what", k.dtype + " [" + k.shape.join(", ") + "]"], ["values", grouped(k.values ?? 0)], ["min", short(k.min)], ["max", short(k.max)], ["mean", short(k.mean)], ["std", short(k.std)], ["quantiles", (k.quantiles ?? []).map(([q, v]) => q + " %: " + short(v)).join("   ")], ["zero", grouped(k.zero ?? 0)], ["NaN", grouped(k.nan ?? 0)], ["inf", grouped(k.inf ?? 0)], ["cannot be read", k.fault]]), el("p", { text: "How many values have which magnitude, from " + power(low) + " to " + power(high) + " (log counts):" }), Object.assign(bars(k), { className: "large" }));
+  const open = (k) => dialog(k.key, facts([["what", k.dtype + " [" + k.shape.join(", ") + "]"], ["values", grouped(k.values ?? 0)], ["min", short(k.min)], ["max", short(k.max)], ["mean", short(k.mean)], ["std", short(k.std)], ["quantiles", (k.quantiles ?? []).map((v, n) => S.percents[n] + " %: " + short(v)).join(", ")], ["zero", grouped(k.zero ?? 0)], ["NaN", grouped(k.nan ?? 0)], ["inf", grouped(k.inf ?? 0)], ["cannot be read", k.fault]]), el("p", { text: "How many values have which magnitude, from " + power(low) + " to " + power(high) + " (log counts):" }), Object.assign(bars(k), { className: "large" }));
   const one = (r) => (r.all ? (r.all.length === 1 ? r.all[0] : null) : r);
   const t = table({
     id: "values", label: "values of tensors", height: 52, rows: () => rows, kids: (r) => (r.all?.length > 1 ? r.all : null), leaves: () => S.keys, text: (k) => k.key, open: (r) => open(one(r)), counted: () => counted(S.keys.length, "tensor"),
@@ -726,14 +734,15 @@ function stats(S) {
       { name: "tensor", width: "minmax(150px, 1.4fr)", show: (r) => (one(r) ? one(r).key : r.label + "  ×" + r.all.length), sort: (r) => r.label ?? r.key },
       { name: "min", number: true, width: "76px", show: (r) => short(r.min), sort: (r) => r.min ?? null },
       { name: "max", number: true, width: "76px", show: (r) => short(r.max), sort: (r) => r.max ?? null },
-      { name: "mean", number: true, width: "84px", wide: 860, show: (r) => (one(r) ? short(one(r).mean) : ""), sort: (r) => one(r)?.mean ?? null },
-      { name: "std", number: true, width: "84px", wide: 760, show: (r) => (one(r) ? short(one(r).std) : ""), sort: (r) => one(r)?.std ?? null },
-      { name: "NaN, inf", number: true, width: "70px", show: (r) => (r.bad ?? (r.nan ?? 0) + (r.inf ?? 0)) || "", tone: (r) => ((r.bad ?? (r.nan ?? 0) + (r.inf ?? 0)) ? "bad" : ""), sort: (r) => r.bad ?? (r.nan ?? 0) + (r.inf ?? 0) },
+      { name: "mean", number: true, width: "84px", wide: 860, show: (r) => short(r.mean), sort: (r) => r.mean ?? null },
+      { name: "std", number: true, width: "84px", wide: 760, show: (r) => short(r.std), sort: (r) => r.std ?? null },
+      { name: "zeros", number: true, width: "66px", wide: 760, show: (r) => (r.zeros ? short(100 * r.zeros) + " %" : ""), sort: (r) => r.zeros },
+      { name: "NaN, inf", number: true, width: "70px", show: (r) => (r.bad ? grouped(r.bad) : ""), tone: (r) => (r.bad ? "bad" : ""), sort: (r) => r.bad },
       { name: "off", number: true, width: "52px", wide: 860, show: (r) => (r.off > 1 ? short(2 ** r.off) + "x" : ""), sort: (r) => r.off },
       { name: "magnitudes " + power(low) + " to " + power(high) + (layers.length ? ", by layer" : ""), width: "minmax(150px, 2.4fr)", picture: (r) => (one(r) ? bars(one(r)) : layerStrip(r, layers, paint, tell)) },
     ],
   });
-  section("Values", legend(key("heat", "how many values have this magnitude, log scale; large ones on top, " + layerRange(layers)), key("bad", "NaN or infinite"), key("framed", "its std is off the others' by more than a factor of 2")), t);
+  section("Values", legend(key("heat", "how many values have this magnitude, log scale; large ones on top" + (layers.length ? ", layers " + layers[0] + " to " + layers[layers.length - 1] + " from left to right" : "")), key("bad", "NaN or infinite"), key("zeros", "zeros, as long as their share"), key("framed", "its std is off the others' by more than a factor of 2")), t);
   return t;
 }
 
