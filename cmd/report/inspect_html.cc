@@ -29,7 +29,8 @@ namespace dcp::cmd {
 namespace {
 
 constexpr uint64_t kMaxOffsets = 50'000;  // chunks: of more, the page has no offsets
-constexpr size_t kMaxText = 5'000'000;    // bytes of boxes and places together: beyond, chunks of further tensors are only counted
+constexpr size_t kMaxText = 5'000'000;    // bytes of files, boxes and places together: beyond, chunks of further tensors are only counted
+constexpr size_t kFileText = 150;         // what a file takes of that
 constexpr size_t kRows = 60;              // of the outline
 constexpr size_t kMaxStretches = 40'000;  // of all files: each gets its share
 constexpr size_t kMaxCopies = 20'000;
@@ -194,6 +195,7 @@ class CheckpointData {
     for (const Entry& e : entries_) chunks += e.is_blob() ? 1 : c_.tensors[e.tensor()].chunk_count;
     for (const std::string& name : files.who) who_.push_back({.name = escaped(name)});
     has_offsets_ = chunks <= kMaxOffsets;
+    room_ = kMaxText - std::min(kMaxText, kFileText * c_.files.size());
   }
 
   void write() {
@@ -404,7 +406,7 @@ class CheckpointData {
   const Files& files_;
   JsonWriter& json_;
   bool has_offsets_ = false;
-  size_t room_ = kMaxText;
+  size_t room_;
   std::vector<Holder> who_;
   std::vector<std::vector<Stretch>> stretches_;
   std::vector<int64_t> form_of_, place_of_;

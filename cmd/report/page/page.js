@@ -6,7 +6,7 @@ const D = JSON.parse(document.getElementById("data").textContent);
 
 // Attributes with the names of properties: class, text, title, on...
 function el(tag, props = {}, ...kids) {
-  const e = document.createElement(tag);
+  const e = tag instanceof Node ? tag : document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (value == null || value === false) continue;
     if (name === "text") e.textContent = value;
@@ -17,12 +17,7 @@ function el(tag, props = {}, ...kids) {
   e.append(...kids.filter((k) => k != null));
   return e;
 }
-function svg(tag, props = {}, ...kids) {
-  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(props)) name === "text" ? (e.textContent = value) : e.setAttribute(name, value);
-  e.append(...kids);
-  return e;
-}
+const svg = (tag, props = {}, ...kids) => el(document.createElementNS("http://www.w3.org/2000/svg", tag), props, ...kids);
 const grouped = (n) => Number(n).toLocaleString("en-US");
 const counted = (n, one) => grouped(n) + " " + one + (n === 1 ? "" : "s");
 function human(n) {
@@ -101,16 +96,10 @@ function picture(draw, told, label) {
 }
 
 function hatch(ctx, x, y, w, h, colour, gap = 5) {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(x, y, w, h);
-  ctx.clip();
-  ctx.strokeStyle = colour;
-  ctx.lineWidth = 1.2;
-  ctx.beginPath();
+  ctx.save(), ctx.beginPath(), ctx.rect(x, y, w, h), ctx.clip();
+  (ctx.strokeStyle = colour), (ctx.lineWidth = 1.2), ctx.beginPath();
   for (let at = x - h - ((x - h) % gap); at < x + w; at += gap) ctx.moveTo(at, y + h), ctx.lineTo(at + h, y);
-  ctx.stroke();
-  ctx.restore();
+  ctx.stroke(), ctx.restore();
 }
 
 // ---- tables: only the rows in view are in the document
@@ -275,6 +264,7 @@ function checkpoint(C) {
 
   // A place: files of chunks, a negative number -n for the n that follow the one before it.
   const filesOf = (e) => (e.files ??= e.place ? e.place.flatMap((f, n) => (f < 0 ? Array.from({ length: -f }, (_, i) => e.place[n - 1] + 1 + i) : [f])) : null);
+  const isGone = (file) => file < C.files.length && C.files[file].bytes == null;
   const whoOf = (file) => C.files[file]?.who ?? -1;
   const called = (who) => (who < 0 ? "no file" : C.ranks ? "rank " + C.who[who].name : C.who[who].name);
   const slice = (box) => "[" + box.map(([at, size]) => at + ":" + (at + size)).join(", ") + "]";
@@ -305,10 +295,7 @@ function checkpoint(C) {
     if (f.cells) return f.cells;
     const rank = f.shape.length, live = f.chunks - (f.empty ?? 0);
     if (f.shape.some((n) => n === 0) || (!f.boxes && !f.cuts)) return (f.cells = []);
-    let counts;
-    if (f.boxes) {
-      counts = f.shape.map((_, d) => new Set(Array.from({ length: live }, (_, c) => f.boxes[2 * rank * c + d])).size);
-    } else counts = f.shape.map((_, d) => cutsOf(f)[d].length);
+    const counts = f.shape.map((_, d) => (f.boxes ? new Set(Array.from({ length: live }, (_, c) => f.boxes[2 * rank * c + d])).size : cutsOf(f)[d].length));
     const most = counts.map((n, d) => [n, d]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 2).map(([, d]) => d).sort((a, b) => a - b);
     const [down, across] = rank < 2 ? [-1, 0] : counts[most[1]] === 1 && counts[most[0]] > 1 ? [-1, most[0]] : counts[most[0]] === 1 ? [-1, most[1]] : most;
     const step = Math.ceil(live / 4000);
@@ -326,9 +313,11 @@ function checkpoint(C) {
     ctx.fillRect(left, top, Math.max(right - left - gap, 1), Math.max(bottom - top - gap, 1));
     return [left, top, Math.max(right - left - gap, 1), Math.max(bottom - top - gap, 1)];
   };
-  function label(ctx, [x, y, w, h], text, dark) {
+  function label(ctx, [x, y, w, h], text, colour, hatched) {
     if (h < 11 || w < 7 * text.length + 4) return;
-    ctx.fillStyle = dark;
+    ctx.fillStyle = colour;
+    if (hatched) ctx.fillRect(x + w / 2 - 3.5 * text.length - 2, y + h / 2 - 5.5, 7 * text.length + 4, 11);
+    ctx.fillStyle = ink(colour);
     ctx.fillText(text, x + w / 2, y + h / 2 + 0.5);
   }
   function drawEntry(ctx, w, h, e) {
@@ -341,9 +330,10 @@ function checkpoint(C) {
       const file = files?.[at[4]], who = whoOf(file), lies = file < C.files.length;
       ctx.globalAlpha = spot < 0 || who === spot ? 1 : 0.16;
       const drawn = cell(ctx, at, w, h, lies || !files ? colour : colours.bad, at[4], pale);
-      if (whole || (copied && C.copies[e.number + "," + at[4]])) hatch(ctx, ...drawn, dark + "80", 6);
-      if (lies && C.files[file].bytes == null) hatch(ctx, ...drawn, colours.bad, 4);
-      if (C.ranks && who >= 0 && !whole) label(ctx, drawn, C.who[who].name, dark);
+      const twice = copied && C.copies[e.number + "," + at[4]], gone = isGone(file);
+      if (whole || twice) hatch(ctx, ...drawn, dark + "80", 6);
+      if (gone) hatch(ctx, ...drawn, colours.bad, 4);
+      if (C.ranks && who >= 0 && !whole) label(ctx, drawn, C.who[who].name, colour, twice || gone);
     }
     ctx.globalAlpha = 1;
   }
@@ -362,7 +352,9 @@ function checkpoint(C) {
   // What a row of the table is about: one entry, or several.
   const several = (label, ids, kids) => {
     const all = ids.map((n) => entries[n]), first = all[0], alike = all.every((e) => e.form === first.form);
-    return { label, all, first, alike: alike && !!first.form, kids, bytes: all.reduce((sum, e) => sum + e.bytes, 0) };
+    const said = (of) => (all.every((e) => e.form && String(of(e.form)) === String(of(first.form))) ? of(first.form) : null);
+    const common = alike ? first.form : { dtype: said((f) => f.dtype), shape: said((f) => f.shape), words: said((f) => f.words) };
+    return { label, all, first, alike: alike && !!first.form, common, kids, bytes: all.reduce((sum, e) => sum + e.bytes, 0) };
   };
   const folds = C.folds.map(([label, ids]) => (ids.length === 1 ? entries[ids[0]] : several(label, ids, ids.map((n) => entries[n]))));
 
@@ -410,19 +402,19 @@ function checkpoint(C) {
     function lay(node, x, y, w, h, depth, cells) {
       const kids = few(node, (w * h) / 500).sort((a, b) => b.bytes - a.bytes);
       squarified(kids, x, y, w, h, (kid, kx, ky, kw, kh) => {
-        if (kw < 2 || kh < 2 || cells.length > 700) return;
-        const nest = kid.kids.size > 0 && Math.min(kw, kh) > 40 && kw * kh > 3000 && depth < 5;
+        if (kw < 2 || kh < 2 || cells.length > 1200) return;
+        const nest = kid.kids.size > 0 && !kid.part && Math.min(kw, kh) > 40 && kw * kh > Math.max(3000, (box.clientWidth * box.clientHeight) / 300) && depth < 5;
         cells.push(tile(kid, within(node, kid), { x: kx, y: ky, w: kw, h: kh }, nest));
         if (nest) lay(kid, kx + 2, ky + 18, kw - 4, kh - 20, depth + 1, cells);
       });
     }
     const within = (node, kid) => (kid.name.startsWith(node.name + ".") ? kid.name.slice(node.name.length + 1) : node.part ? within(node.up, kid) : kid.name);
-    // Of more kids than there is room for, neighbours are one.
+    // Of more kids than there is room for, neighbours are one: of many, there is room for a name on each.
     function few(node, room) {
-      const kids = below(node).filter((k) => k.bytes > 0), size = Math.ceil(kids.length / clamp(room, 4, 600));
+      const kids = below(node).filter((k) => k.bytes > 0), size = Math.ceil(kids.length / clamp(kids.length > 60 ? room / 10 : room, 4, 600));
       if (size < 2) return kids;
       return Array.from({ length: Math.ceil(kids.length / size) }, (_, n) => {
-        const some = kids.slice(n * size, (n + 1) * size), label = within(node, some[0]) + " … " + within(node, some[some.length - 1]);
+        const some = kids.slice(n * size, (n + 1) * size), [first, last] = [some[0], some[some.length - 1]].map((k) => within(node, k).split(".")[0]), label = some.length > 1 ? first + "–" + last : first;
         return { name: (node.name ? node.name + "." : "") + label, label, kids: new Map(some.map((k) => [k.name, k])), ids: some.flatMap((k) => k.ids), bytes: some.reduce((sum, k) => sum + k.bytes, 0), up: node, part: true };
       });
     }
@@ -515,7 +507,7 @@ function checkpoint(C) {
   function rows() {
     const views = [() => folds, () => rowsBelow(inside(root)), () => entries];
     let view = 0;
-    const f = (r) => r.form ?? (r.alike ? r.first.form : null);
+    const f = (r) => r.form ?? r.common;
     const t = table({
       id: "keys", label: "tensors and objects", rows: () => views[view](), kids: (r) => r.kids ?? (r.node ? rowsBelow(r.node) : null),
       leaves: () => entries, text: (e) => (e.lower ??= e.name + " " + (e.form ? e.form.dtype + " [" + e.form.shape.join(", ") + "] " + e.form.words : "object " + (e.value ?? ""))),
@@ -525,13 +517,13 @@ function checkpoint(C) {
         { name: "key", width: "minmax(150px, 2.2fr)", show: (r) => (r.all ? r.label : r.name + (r.value != null ? " = " + r.value : "")), sort: (r) => r.label ?? r.name },
         { name: "×", number: true, width: "46px", wide: 760, show: (r) => (r.all ? grouped(r.all.length) : ""), sort: (r) => r.all?.length ?? 1 },
         { name: "dtype", width: "70px", title: true, show: (r) => f(r)?.dtype ?? (r.all ? "" : "object") },
-        { name: "shape", width: "112px", title: true, show: (r) => (f(r) ? "[" + f(r).shape.join(", ") + "]" : ""), sort: (r) => f(r)?.shape.reduce((a, b) => a * b, 1) ?? -1 },
+        { name: "shape", width: "112px", title: true, show: (r) => (f(r)?.shape ? "[" + f(r).shape.join(", ") + "]" : ""), sort: (r) => f(r)?.shape?.reduce((a, b) => a * b, 1) ?? -1 },
         { name: "bytes", number: true, width: "80px", show: (r) => human(r.bytes), sort: (r) => r.bytes },
         { name: "sharding", width: "150px", wide: 860, title: true, show: (r) => f(r)?.words ?? "" },
         { name: C.ranks ? "which rank holds what" : "which file holds what", width: "minmax(110px, 1.6fr)", picture: held },
       ],
     });
-    section("Tensors", legend(...groupKeys(entries), key("hatched", "not split: one copy for all, or the same in several files"), key("none", "each cell is a chunk, true to scale" + (C.ranks ? ", with the number of its rank" : ""))), t);
+    section("Tensors", legend(...groupKeys(entries), split || copied ? key("hatched", "not split: one copy for all, or the same in several files") : null, missing ? key("unlike", "its file is missing") : null, key("none", "each cell is a chunk, true to scale" + (C.ranks ? ", with the number of its rank" : ""))), t);
     return t;
   }
   function held(r) {
@@ -549,7 +541,8 @@ function checkpoint(C) {
         ctx.globalAlpha = spot < 0 || files?.some((f) => whoOf(f) === spot) ? 1 : 0.16;
         const drawn = cell(ctx, [x, width, y, height], w, h, hue(e.group), n);
         if (split && e.form?.chunks === 1) hatch(ctx, ...drawn, ink(hue(e.group)) + "80", 6);
-        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1)) label(ctx, drawn, C.who[one].name, ink(hue(e.group)));
+        if (missing && files?.some(isGone)) hatch(ctx, ...drawn, colours.bad, 4);
+        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1)) label(ctx, drawn, C.who[one].name, hue(e.group), missing && isGone(files[0]));
       });
       ctx.globalAlpha = 1;
     }, (x) => { const at = cells.find(([l, w]) => x >= l && x < l + w); return at && at[4].name + ": " + human(at[4].bytes) + ", " + heldBy(at[4]); }, counted(r.all.length, "key"));
@@ -569,9 +562,9 @@ function checkpoint(C) {
         { name: "chunk", width: "minmax(140px, 1.5fr)", show: (c) => (f ? (boxOf(f, c) ? slice(boxOf(f, c)) : "not held in this page") : "object"), sort: (c) => c },
         { name: C.ranks ? "rank" : "", width: "60px", number: true, show: (c) => (C.ranks && files && whoOf(files[c]) >= 0 ? C.who[whoOf(files[c])].name : "") },
         { name: "file", width: "minmax(120px, 1fr)", title: true, show: (c) => (files ? C.files[files[c]]?.name ?? "none" : "not held in this page") },
-        { name: "offset", width: "120px", number: true, show: (c) => (at ? grouped(at[2 * c]) : ""), sort: (c) => at?.[2 * c] ?? c },
-        { name: "bytes in file", width: "110px", number: true, show: (c) => (at ? grouped(at[2 * c + 1]) : ""), sort: (c) => at?.[2 * c + 1] ?? c },
-      ],
+        { name: "offset", width: "120px", number: true, show: (c) => grouped(at[2 * c]), sort: (c) => at[2 * c] },
+        { name: "bytes in file", width: "110px", number: true, show: (c) => grouped(at[2 * c + 1]), sort: (c) => at[2 * c + 1] },
+      ].slice(0, at ? 5 : 3),
     });
     const large = held(e);
     large?.classList.add("large");
@@ -620,7 +613,7 @@ function checkpoint(C) {
         { name: "what lies where", width: "minmax(150px, 3fr)", picture: bar },
       ],
     });
-    section("Files", legend(...groupKeys(entries), key("free", C.partial ? "not of what is shown" : "in no item"), key("bad", "a finding")), t);
+    section("Files", legend(...groupKeys(entries), key("free", C.partial ? "not of what is shown" : "in no item"), missing ? key("unlike", "missing") : null, marks.some((m) => m.length) ? key("bad", "a finding") : null), t);
   }
   return main;
 }
@@ -800,10 +793,10 @@ function roundStep(max) {
 function curves(S) {
   const points = S.series.flatMap((s) => s.points), low = Math.min(...points.map((p) => p[0])), high = Math.max(...points.map((p) => p[0]), low * 2);
   const step = roundStep(Math.max(S.limit, ...points.map((p) => p[1]))), top = step * Math.ceil(Math.max(S.limit, ...points.map((p) => p[1])) / step);
-  const W = 320, H = 190, L = 42, B = 26, x = (v) => L + ((W - L - 10) * Math.log2(v / low)) / Math.log2(high / low), y = (v) => H - B - ((H - B - 14) * v) / top;
+  const W = 320, H = 190, L = 42, B = 26, x = (v) => L + ((W - L - 10) * Math.log2(v / low)) / Math.log2(high / low), y = (v) => H - B - ((H - B - 26) * v) / top;
   const path = (s) => s.points.map((p, n) => (n ? "L" : "M") + x(p[0]).toFixed(1) + " " + y(p[1]).toFixed(1)).join("");
   const panels = S.series.map((s, n) => {
-    const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": s.name + ": " + s.points.map((p) => human(p[0]) + " " + p[1].toFixed(2) + " GB/s").join(", ") });
+    const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": s.name + ": " + s.points.map((p) => human(p[0]) + " " + p[1].toFixed(2) + " GB/s").join(", ") }, svg("text", { x: 2, y: 11, text: "GB/s" }));
     for (let v = 0; v <= top * 1.001; v += step) g.append(svg("line", { x1: L, x2: W - 10, y1: y(v), y2: y(v), class: "grid" }), svg("text", { x: L - 5, y: y(v) + 4, "text-anchor": "end", text: Number(v.toPrecision(3)) }));
     for (let v = low; v <= high * 1.001; v *= 2 ** Math.max(1, Math.ceil(Math.log2(high / low) / 3))) g.append(svg("text", { x: x(v), y: H - 9, "text-anchor": v === low ? "start" : "middle", text: human(v) }));
     if (S.limit) g.append(svg("line", { x1: L, x2: W - 10, y1: y(S.limit), y2: y(S.limit), class: "limit" }), svg("text", { x: W - 10, y: y(S.limit) - 4, "text-anchor": "end", text: S.limitName }));
@@ -840,9 +833,10 @@ function rows(S) {
 
 // ---- a map at work: which tensors become which
 
-const part = (n) => `hsl(${(n * 137) % 360} 55% 55%)`;
+const part = (n) => `hsl(${(210 + n * 137) % 360} 55% 55%)`;
 function moves(S) {
   const draw = (of, many) => of.length === 0 ? null : picture((ctx, w, h) => {
+    (ctx.fillStyle = colours.line), ctx.fillRect(0, 0, w, h);
     for (const [n, y, tall, x, wide] of of) {
       ctx.fillStyle = n < 0 ? colours.faint : part(n);
       ctx.fillRect((x * w) / 1000, (y * h) / 1000, Math.max((wide * w) / 1000 - (wide * w > 4000 ? 1 : 0), 0.7), Math.max((tall * h) / 1000 - (tall * h > 3000 ? 1 : 0), 0.7));
@@ -863,7 +857,7 @@ function moves(S) {
       { name: "what is taken", width: "90px", picture: (r) => (made(r)?.parts ? draw(made(r).parts, "what is taken of it") : null) },
     ],
   });
-  section("What becomes what", ...S.notes.map((n) => el("p", { text: n })), t);
+  section("What becomes what", ...S.notes.map((n) => el("p", { text: n })), legend(key("c0", "a colour is a tensor of the checkpoint: what is taken of it, and where that lies in what is made"), key("rest", "the rest")), t);
   return t;
 }
 
