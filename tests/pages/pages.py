@@ -261,6 +261,11 @@ def others(pages, folder):
     need("1 step would go" in browser.run("document.body.innerText"), "list: how much that is")
     pages.open(pages.make("run", "inspect", run))
     need(browser.run("document.querySelector('h2').textContent") == "The run", "inspect of a run: its page")
+    for step in run.iterdir():
+        shutil.rmtree(step)
+    pages.open(pages.make("none", "list", run, exit=(1,)))
+    verdict = browser.run("document.querySelector('.verdict').textContent")
+    need(verdict.startswith("✕no step"), f"a verdict does not repeat the title above it: {verdict}")
 
 
 # Names that try to end the data, to be markup, to be run, to turn their text round.

@@ -333,7 +333,7 @@ function checkpoint(C) {
       const twice = copied && C.copies[e.number + "," + at[4]], gone = isGone(file);
       if (whole || twice) hatch(ctx, ...drawn, dark + "80", 6);
       if (gone) hatch(ctx, ...drawn, colours.bad, 4);
-      if (C.ranks && who >= 0 && !whole) label(ctx, drawn, C.who[who].name, colour, twice || gone);
+      if (C.ranks && who >= 0 && !whole && ctx.globalAlpha === 1) label(ctx, drawn, C.who[who].name, colour, twice || gone);
     }
     ctx.globalAlpha = 1;
   }
@@ -542,7 +542,7 @@ function checkpoint(C) {
         const drawn = cell(ctx, [x, width, y, height], w, h, hue(e.group), n);
         if (split && e.form?.chunks === 1) hatch(ctx, ...drawn, ink(hue(e.group)) + "80", 6);
         if (missing && files?.some(isGone)) hatch(ctx, ...drawn, colours.bad, 4);
-        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1)) label(ctx, drawn, C.who[one].name, hue(e.group), missing && isGone(files[0]));
+        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1) && ctx.globalAlpha === 1) label(ctx, drawn, C.who[one].name, hue(e.group), missing && isGone(files[0]));
       });
       ctx.globalAlpha = 1;
     }, (x) => { const at = cells.find(([l, w]) => x >= l && x < l + w); return at && at[4].name + ": " + human(at[4].bytes) + ", " + heldBy(at[4]); }, counted(r.all.length, "key"));
@@ -724,12 +724,12 @@ function stats(S) {
   const t = table({
     id: "values", label: "values of tensors", height: 52, rows: () => rows, kids: (r) => (r.all?.length > 1 ? r.all : null), leaves: () => S.keys, text: (k) => k.key, open: (r) => open(one(r)), counted: () => counted(S.keys.length, "tensor"),
     columns: [
-      { name: "tensor", width: "minmax(150px, 1.4fr)", show: (r) => (one(r) ? one(r).key : r.label + "  ×" + r.all.length), sort: (r) => r.label ?? r.key },
+      { name: "tensor", width: "minmax(150px, 1.9fr)", show: (r) => (one(r) ? one(r).key : r.label + "  ×" + r.all.length), sort: (r) => r.label ?? r.key },
       { name: "min", number: true, width: "76px", show: (r) => short(r.min), sort: (r) => r.min ?? null },
       { name: "max", number: true, width: "76px", show: (r) => short(r.max), sort: (r) => r.max ?? null },
       { name: "mean", number: true, width: "84px", wide: 860, show: (r) => short(r.mean), sort: (r) => r.mean ?? null },
       { name: "std", number: true, width: "84px", wide: 760, show: (r) => short(r.std), sort: (r) => r.std ?? null },
-      { name: "zeros", number: true, width: "66px", wide: 760, show: (r) => (r.zeros ? short(100 * r.zeros) + " %" : ""), sort: (r) => r.zeros },
+      { name: "zeros", number: true, width: "58px", wide: 960, show: (r) => (r.zeros ? short(100 * r.zeros) + " %" : ""), sort: (r) => r.zeros },
       { name: "NaN, inf", number: true, width: "70px", show: (r) => (r.bad ? grouped(r.bad) : ""), tone: (r) => (r.bad ? "bad" : ""), sort: (r) => r.bad },
       { name: "off", number: true, width: "52px", wide: 860, show: (r) => (r.off > 1 ? short(2 ** r.off) + "x" : ""), sort: (r) => r.off },
       { name: "magnitudes " + power(low) + " to " + power(high) + (layers.length ? ", by layer" : ""), width: "minmax(150px, 2.4fr)", picture: (r) => (one(r) ? bars(one(r)) : layerStrip(r, layers, paint, tell)) },
