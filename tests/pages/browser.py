@@ -130,9 +130,9 @@ class Browser:
 
     def paper(self, dark):
         """As a sheet of paper shows it: what the page is told before it is printed, and the rules for print."""
+        self.run("dispatchEvent(new Event('beforeprint'))")
         self.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setDeviceMetricsOverride", width=740, height=1000, deviceScaleFactor=1, mobile=False)
-        self.run("dispatchEvent(new Event('beforeprint'))")
         self.settle()
 
     def picture(self, path, whole=True):

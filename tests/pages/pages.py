@@ -182,6 +182,11 @@ def paper(pages):
         need(not low, f"on paper: contrast below 4.5: {low}")
         browser.run("dispatchEvent(new Event('afterprint'))")
         need(browser.run("document.documentElement.className") == "", "what was for paper is gone from the screen")
+    pages.open(pages.keep / "many.html")
+    browser.run("[...document.querySelectorAll('.choice button')].at(-1).click()")
+    browser.paper(False)
+    need(browser.run("document.querySelector('.space').textContent").endswith("19,600 more rows"), "on paper: of 20,000 rows, how many more there are")
+    browser.run("dispatchEvent(new Event('afterprint'))")
 
 
 def safetensors(file, tensors):

@@ -144,7 +144,7 @@ function table(o) {
   }
   let drawnFrom = -1;
   function draw(anew) {
-    const view = Math.ceil((scroller.clientHeight || 600) / height) + 8;
+    const view = printing ? 400 : Math.min(400, Math.ceil((scroller.clientHeight || 600) / height) + 8);
     const from = printing ? 0 : clamp(Math.floor(scroller.scrollTop / height) - 4, 0, Math.max(0, shown.length - 1));
     if (!anew && from === drawnFrom) return;
     drawnFrom = from;
@@ -155,8 +155,8 @@ function table(o) {
     if (anew) head.replaceChildren(...cut.map(heading));
     if (anew && focused >= 0) head.children[focused]?.firstChild.focus({ preventScroll: true });
     space.style.height = shown.length * height + "px";
-    const rows = shown.slice(from, printing ? 400 : from + view).map((s, i) => line(s, from + i, cut));
-    if (printing && shown.length > 400) rows.push(el("div", { class: "row", text: grouped(shown.length - 400) + " more rows", css: { transform: `translateY(${400 * height}px)`, height: height + "px" } }));
+    const rows = shown.slice(from, from + view).map((s, i) => line(s, from + i, cut));
+    if (printing && shown.length > view) rows.push(el("div", { class: "row", text: grouped(shown.length - view) + " more rows", css: { transform: `translateY(${view * height}px)`, height: height + "px" } }));
     if (printing) space.style.height = rows.length * height + "px";
     if (!shown.length) rows.push(el("p", { class: "none", text: words.length ? "nothing matches" : "nothing here" }));
     space.replaceChildren(...rows);
