@@ -29,7 +29,7 @@ namespace dcp::cmd {
 namespace {
 
 constexpr uint64_t kMaxOffsets = 50'000;  // chunks: of more, the page has no offsets
-constexpr size_t kMaxText = 5'000'000;    // bytes of files, boxes and places together: beyond, chunks of further tensors are only counted
+constexpr size_t kMaxText = 6'500'000;    // bytes of files, boxes and places together: beyond, chunks of further tensors are only counted
 constexpr size_t kFileText = 150;         // what a file takes of that
 constexpr size_t kRows = 60;              // of the outline
 constexpr size_t kMaxStretches = 40'000;  // of all files: each gets its share
