@@ -14,6 +14,7 @@
 #include "line/text_file.h"
 #include "report/inspect_answer.h"
 #include "report/list_report.h"
+#include "report/page/page.h"
 #include "request/ranks_flags.h"
 
 namespace dcp::cmd {
@@ -95,15 +96,17 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   try {
     return inspect_answer(o, context);
   } catch (const Error& e) {
-    const bool is_plain = o.style.view <= InspectView::kSummary && o.stats.empty() && o.html.empty() && o.map.map.empty() &&
-                          o.words.empty() && !o.csv && o.fields.format == RowFormat::kNone;
+    const bool is_plain = o.style.view <= InspectView::kSummary && o.stats.empty() && o.map.map.empty() && o.words.empty() && !o.csv &&
+                          o.fields.format == RowFormat::kNone;
     const bool is_run =
         e.problem().remedy == Remedy::kOneOrLatest ||
         (e.problem().id == ProblemId::not_checkpoint && o.source.step.empty() && !steps_of_run(context.store, o.source.path, "").empty());
     if (!is_run) throw;
-    if (!o.stats.empty()) {
+    if (!o.stats.empty() || context.common.json) {
       Problem p = context.worded(e.problem());
-      p.hint += "; 'dcpctl verify " + shell_word(o.source.path) + " --fail-on nan' looks for NaN in all of them";
+      const std::string run = shell_word(o.source.path);
+      p.hint += o.stats.empty() ? "; 'dcpctl list " + run + " --json' has all of them"
+                                : "; 'dcpctl verify " + run + " --fail-on nan' looks for NaN in all of them";
       throw Error(std::move(p));
     }
     if (!is_plain || context.common.json || !context.common.report.empty()) throw;
@@ -115,6 +118,7 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
                          .max_memory = reading_cap(o.max_memory),
                          .threads = o.threads}},
              context, found);
+  if (!o.html.empty()) save_page(context, o.html, list_html(found.survey));
   print_steps(found.survey, {}, context);
   const std::string run = "dcpctl inspect " + escaped(o.source.path);
   const std::optional<size_t> newest = found.survey.newest();

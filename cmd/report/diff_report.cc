@@ -425,7 +425,11 @@ std::string diff_html(const DiffResult& r, const DiffPaths& paths) {
   return page_html(head, [&](JsonWriter& json) {
     json.begin_object().member("type", "diff").key("keys").begin_array();
     std::vector<std::string_view> differing;
-    for (const KeyDifference& d : r.differences) {
+    std::vector<const KeyDifference*> sorted;
+    for (const KeyDifference& d : r.differences) sorted.push_back(&d);
+    std::ranges::stable_sort(sorted, natural_less, &KeyDifference::key);
+    for (const KeyDifference* at : sorted) {
+      const KeyDifference& d = *at;
       differing.push_back(d.key);
       json.begin_array()
           .value(escaped(d.key))
@@ -435,13 +439,14 @@ std::string diff_html(const DiffResult& r, const DiffPaths& paths) {
                                           : 3);
       const auto error = [&](const WorstElement& worst) {
         if (d.kind != Kind::kValues || worst.index == WorstElement::kNowhere || !is_numeric(d.dtype)) json.null();
-        else json.value(worst.error);
+        else json.value(page_number(worst.error));
       };
       error(d.values.relative);
       json.value(line_of(d));
-      if (d.kind == Kind::kValues) json.value(share(d.values.differing, d.elements));
+      if (d.kind == Kind::kValues) json.value(page_number(share(d.values.differing, d.elements)));
       else json.null();
       error(d.values.absolute);
+      if (d.values.non_finite > 0) json.value(d.values.non_finite);
       json.end_array();
     }
     std::ranges::sort(differing);

@@ -29,7 +29,8 @@ namespace dcp::cmd {
 namespace {
 
 constexpr uint64_t kMaxOffsets = 50'000;  // chunks: of more, the page has no offsets
-constexpr size_t kMaxText = 5'000'000;    // bytes of boxes and places together: beyond, chunks of further tensors are only counted
+constexpr size_t kMaxText = 6'500'000;    // bytes of files, boxes and places together: beyond, chunks of further tensors are only counted
+constexpr size_t kFileText = 150;         // what a file takes of that
 constexpr size_t kRows = 60;              // of the outline
 constexpr size_t kMaxStretches = 40'000;  // of all files: each gets its share
 constexpr size_t kMaxCopies = 20'000;
@@ -194,6 +195,7 @@ class CheckpointData {
     for (const Entry& e : entries_) chunks += e.is_blob() ? 1 : c_.tensors[e.tensor()].chunk_count;
     for (const std::string& name : files.who) who_.push_back({.name = escaped(name)});
     has_offsets_ = chunks <= kMaxOffsets;
+    room_ = kMaxText - std::min(kMaxText, kFileText * c_.files.size());
   }
 
   void write() {
@@ -404,7 +406,7 @@ class CheckpointData {
   const Files& files_;
   JsonWriter& json_;
   bool has_offsets_ = false;
-  size_t room_ = kMaxText;
+  size_t room_;
   std::vector<Holder> who_;
   std::vector<std::vector<Stretch>> stretches_;
   std::vector<int64_t> form_of_, place_of_;
@@ -444,8 +446,11 @@ std::string inspect_html(const InspectResult& found, const InspectMore& more) {
                 .facts = lines_of(said + details_text(found)),
                 .findings = &found.findings};
   if (more.verdict.empty()) head.verdict = head.facts.front().substr(head.title.size() + 2);
-  if (more.stats == nullptr) head.cards.push_back(more.checked);
-  else head.cards.push_back(stats_card(*more.stats));
+  head.cards.push_back(more.stats == nullptr ? more.checked : stats_card(*more.stats));
+  if (const std::string bad = more.stats == nullptr ? "" : not_finite_text(*more.stats); !bad.empty()) {
+    if (more.verdict.empty()) head.verdict += bad;
+    if (head.tone == "good") head.tone = "warn";
+  }
   const Files files(found.catalog());
   head.file_of = [&](const Problem& p) { return files.of(p); };
   return page_html(head, [&](JsonWriter& json) {

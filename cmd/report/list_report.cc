@@ -160,6 +160,7 @@ std::string list_html(const RunSurvey& run) {
                 .tone = full     ? "good"
                         : newest ? "warn"
                                  : "bad"};
+  if (head.verdict.starts_with(head.title + ": ")) head.verdict.erase(0, head.title.size() + 2);
   const auto count = [&](std::string_view word, std::string_view tone) {
     const auto is_so = [&](const StepFacts& step) { return word_of(step) == word; };
     const auto n = static_cast<uint64_t>(std::ranges::count_if(run.steps, is_so));

@@ -189,7 +189,7 @@ void stats_section(JsonWriter& json, const StatsResult& result) {
   std::vector<const KeyStats*> sorted;
   for (const KeyStats& k : result.tensors) sorted.push_back(&k);
   std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
-  json.begin_object().member("type", "stats").key("keys").begin_array();
+  json.begin_object().member("type", "stats").member("percents", TensorStats::kPercents).key("keys").begin_array();
   for (const KeyStats* k : sorted) {
     const TensorStats& s = k->stats;
     json.begin_object().member("key", escaped(k->key)).member("dtype", facts_of(k->dtype).name).member("shape", k->shape);
@@ -199,11 +199,13 @@ void stats_section(JsonWriter& json, const StatsResult& result) {
       for (const auto& [name, count] : {std::pair("nan", s.nan), std::pair("inf", s.infinite), std::pair("zero", s.zero)})
         if (count > 0) json.member(name, count);
       if (s.finite() > 0) {
-        bound_json(json, "min", k->dtype, s.min);
-        bound_json(json, "max", k->dtype, s.max);
-        json.member("mean", s.mean).member("std", s.std()).member("steps", s.steps).key("quantiles").begin_array();
-        for (size_t n = 0; n < TensorStats::kPercents.size(); ++n)
-          json.begin_array().value(TensorStats::kPercents[n]).value(s.quantiles[n]).end_array();
+        const auto number = [&](const char* name, long double value) { json.member(name, page_number(static_cast<double>(value))); };
+        const auto bound = [&](const char* name, long double value) {
+          is_integer(k->dtype) ? bound_json(json, name, k->dtype, value) : number(name, value);
+        };
+        bound("min", s.min), bound("max", s.max), number("mean", s.mean), number("std", s.std());
+        json.key("quantiles").begin_array();
+        for (const double value : s.quantiles) json.value(page_number(value));
         json.end_array();
       }
       const auto first = std::ranges::find_if(s.decades, [](uint64_t n) { return n > 0; }) - s.decades.begin();
@@ -214,6 +216,15 @@ void stats_section(JsonWriter& json, const StatsResult& result) {
     json.end_object();
   }
   json.end_array().end_object();
+}
+
+std::string not_finite_text(const StatsResult& result) {
+  const auto with = [&](uint64_t TensorStats::* count) {
+    return static_cast<uint64_t>(std::ranges::count_if(result.tensors, [&](const KeyStats& k) { return k.stats.*count > 0; }));
+  };
+  const uint64_t nan = with(&TensorStats::nan), infinite = with(&TensorStats::infinite);
+  if (nan + infinite == 0) return "";
+  return (nan > 0 ? ", NaN in " + counted(nan, "tensor") : "") + (infinite > 0 ? ", inf in " + counted(infinite, "tensor") : "");
 }
 
 Card stats_card(const StatsResult& result) {

@@ -18,6 +18,8 @@ void stats_json(JsonWriter& out, const KeyStats& stats);  // members of the obje
 void stats_json(JsonWriter& out, const StatsResult& result);  // the member "stats"
 // The section "stats" of a page, and the card that says what is in it.
 void stats_section(JsonWriter& json, const StatsResult& result);
+// ", NaN in 2 tensors"; empty: there is none, and no infinity.
+std::string not_finite_text(const StatsResult& result);
 Card stats_card(const StatsResult& result);
 // What --stats GLOB asks for is not there.
 Problem nothing_to_measure(std::string_view glob, const std::string& path);

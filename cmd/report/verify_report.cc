@@ -28,20 +28,12 @@ bool is_difference(const Problem& p) {
   return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo && p.id != ProblemId::shards_equal;
 }
 
-uint64_t tensors_with(const StatsResult& stats, uint64_t TensorStats::* count) {
-  return static_cast<uint64_t>(std::ranges::count_if(stats.tensors, [&](const KeyStats& k) { return k.stats.*count > 0; }));
-}
+bool has_not_finite(const std::optional<StatsResult>& stats) { return stats && !not_finite_text(*stats).empty(); }
 
 // ", NaN in 2 tensors".
 std::string not_finite(const std::optional<StatsResult>& stats) {
   if (!stats) return {};
-  const uint64_t nan = tensors_with(*stats, &TensorStats::nan), infinite = tensors_with(*stats, &TensorStats::infinite);
-  if (nan + infinite == 0) return ", no NaN, no inf";
-  return (nan > 0 ? ", NaN in " + counted(nan, "tensor") : "") + (infinite > 0 ? ", inf in " + counted(infinite, "tensor") : "");
-}
-
-bool has_not_finite(const std::optional<StatsResult>& stats) {
-  return stats && tensors_with(*stats, &TensorStats::nan) + tensors_with(*stats, &TensorStats::infinite) > 0;
+  return has_not_finite(stats) ? not_finite_text(*stats) : ", no NaN, no inf";
 }
 
 }  // namespace

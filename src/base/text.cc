@@ -95,7 +95,7 @@ bool natural_less(std::string_view a, std::string_view b) {
       if (x != y) return x < y;
       continue;
     }
-    if (a[i] != b[j]) return a[i] < b[j];
+    if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
     ++i, ++j;
   }
   if ((i < a.size()) != (j < b.size())) return j < b.size();

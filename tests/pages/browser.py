@@ -106,6 +106,7 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, key, text=None):
+        text = text or {"Enter": "\r"}.get(key)
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=CODES.get(key, ord(key[0])), **({"text": text or key} if kind == "keyDown" and (text or len(key) == 1) else {}))
         self.settle()
@@ -127,6 +128,13 @@ class Browser:
         with open(path, "wb") as out:
             out.write(base64.b64decode(self.call("Page.captureScreenshot", format="webp", quality=quality)["data"]))
 
+    def paper(self, dark):
+        """As a sheet of paper shows it: what the page is told before it is printed, and the rules for print."""
+        self.run("dispatchEvent(new Event('beforeprint'))")
+        self.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setDeviceMetricsOverride", width=740, height=1000, deviceScaleFactor=1, mobile=False)
+        self.settle()
+
     def picture(self, path, whole=True):
         if whole:
             height = self.run("Math.min(document.documentElement.scrollHeight, 6000)")
@@ -140,4 +148,4 @@ class Browser:
             out.write(base64.b64decode(data))
 
 
-CODES = {"Enter": 13, "Backspace": 8, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "ArrowLeft": 37, "ArrowRight": 39, "End": 35, "Home": 36}
+CODES = {"Enter": 13, " ": 32, "Backspace": 8, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "ArrowLeft": 37, "ArrowRight": 39, "End": 35, "Home": 36}

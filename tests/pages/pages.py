@@ -8,6 +8,7 @@ Exit code 4: there is no Chromium here.
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -128,6 +129,98 @@ def use(pages):
     browser.run("showTip(null, null)")
     files = browser.run("[...document.querySelectorAll('[id^=files-]')].map((e) => e.textContent)")
     need(any("__2_0.distcp" in f and "missing" in f for f in files), f"files: {files}")
+    legends = browser.run("[...document.querySelectorAll('.legend')].map((e) => e.textContent)")
+    need(any("its file is missing" in text for text in legends), f"the legend says how cells of a missing file look: {legends}")
+
+
+def keyboard(pages):
+    """Who has no mouse stays where they are."""
+    browser = pages.browser
+    pages.open(pages.keep / "damaged.html")
+    at = lambda what: browser.run(f"document.activeElement.closest({json.dumps(what)}) !== null")
+    browser.run("[...document.querySelectorAll('.head button')].find((b) => b.textContent === 'bytes').focus()")
+    browser.press("Enter")
+    need(browser.run("document.activeElement.textContent").startswith("bytes"), "sorting leaves the focus on the head")
+    browser.run("document.querySelector('.tile').focus()")
+    browser.press(" ", " ")
+    need(at(".map") and browser.run("document.querySelectorAll('.crumbs button').length") > 1, "Space goes in, and the focus stays in the map")
+    browser.run("document.querySelector('.crumbs button').focus()")
+    browser.press("Enter")
+    need(at(".map") and browser.run("document.querySelectorAll('.crumbs button').length") == 1, "a crumb leads out, and the focus stays in the map")
+    browser.run("document.querySelector('.scroll').focus()")
+    for key in ("Home", " ", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        browser.press(key)
+    rows = browser.run("[...document.querySelectorAll('[id^=keys-]')].map((e) => [e.getAttribute('aria-level'), e.classList.contains('current')])")
+    need(["2", False] in rows and rows[0][1], f"Space unfolds a row, an arrow leads back to it: {rows[:6]}")
+    need(browser.run("[...document.querySelectorAll('[role=treegrid], [role=grid]')].map((e) => e.getAttribute('role')).join()") == "treegrid,grid", "a table without folds is no tree")
+
+
+# What is seen of a page on paper, in pixels of its width.
+PAPER = """(() => {
+  const box = (e) => e.getBoundingClientRect(), map = box(document.querySelector(".map")), rows = [...document.querySelectorAll("#keys-0, [id^=keys-]")];
+  return {
+    wide: document.documentElement.scrollWidth <= innerWidth,
+    tiles: [...document.querySelectorAll(".tile")].every((t) => t.style.left.endsWith("%") && box(t).right <= map.right + 1 && box(t).bottom <= map.bottom + 1),
+    legend: getComputedStyle(document.querySelector(".legend i")).printColorAdjust,
+    ink: getComputedStyle(document.body).color,
+    apart: rows.every((r, n) => !n || box(r).top >= box(rows[n - 1]).bottom - 1), whole: rows.every((r) => getComputedStyle(r).breakInside === "avoid"),
+    cards: [...document.querySelectorAll(".card")].every((c) => box(c).right <= innerWidth),
+  };
+})()"""
+
+
+def paper(pages):
+    """All of it is on paper, in the colours for light, whatever the screen is."""
+    browser = pages.browser
+    for dark in (False, True):
+        pages.open(pages.keep / "damaged.html", dark=dark)
+        browser.paper(dark)
+        seen = browser.run(PAPER)
+        right = {"wide": True, "tiles": True, "legend": "exact", "ink": "rgb(27, 31, 36)", "apart": True, "whole": True, "cards": True}
+        need(seen == right, f"on paper{', from a dark screen' if dark else ''}: { {k: v for k, v in seen.items() if v != right[k]} }")
+        low = browser.run(CONTRAST)
+        need(not low, f"on paper: contrast below 4.5: {low}")
+        browser.run("dispatchEvent(new Event('afterprint'))")
+        need(browser.run("document.documentElement.className") == "", "what was for paper is gone from the screen")
+    pages.open(pages.keep / "many.html")
+    browser.run("[...document.querySelectorAll('.choice button')].at(-1).click()")
+    browser.paper(False)
+    need(browser.run("document.querySelector('.space').textContent").endswith("19,600 more rows"), "on paper: of 20,000 rows, how many more there are")
+    browser.run("dispatchEvent(new Event('afterprint'))")
+
+
+def safetensors(file, tensors):
+    """`tensors`: names and their float32 values."""
+    header, data = {}, b""
+    for name, values in tensors.items():
+        header[name] = {"dtype": "F32", "shape": [len(values)], "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        data += struct.pack(f"<{len(values)}f", *values)
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return file
+
+
+def values(pages, folder):
+    """Numbers that are none, and differences that have no size."""
+    browser, nan = pages.browser, float("nan")
+    a = {"empty": [], **{f"layers.{n}.w": [0, 0, 1 + n, 2] for n in range(12)}, "only.nan": [nan, nan]}
+    b = {**a, "layers.2.w": [0, 0, 3.5, 2], "layers.3.w": [nan, 0, 4.5, 2], "layers.10.w": [0, 0, 12, 2]}
+    one, other = safetensors(folder / "a.safetensors", a), safetensors(folder / "b.safetensors", b)
+    pages.open(pages.make("values", "inspect", one, "--stats"))
+    seen = browser.run("Object.fromEntries([...document.querySelectorAll('[id^=values-]')].map((r) => [r.firstChild.lastChild.textContent, [...r.children].slice(1).map((c) => c.textContent)]))")
+    need(seen.get("empty") == [""] * 8 and seen.get("only.nan") == ["", "", "", "", "", "2", "", ""], f"no bounds where there are no numbers: {seen}")
+    need(seen.get("layers.*.w  ×12", [])[:6] == ["0", "12", "2.125", "3.2", "50 %", ""], f"a row of layers has the mean and the deviation of all their values: {seen}")
+    need(browser.run("document.querySelector('.verdict').className") == "verdict warn" and "NaN in 1 tensor" in browser.run("document.querySelector('.verdict').textContent"), "the verdict speaks of NaN")
+    pages.open(pages.make("nan-diff", "diff", one, other, exit=(1,)))
+    order = [text[2:] for text in shown(browser, "differences")]
+    need(order == ["layers.2.w", "layers.3.w", "layers.10.w", "only.nan"][: len(order)] and len(order) >= 3, f"in natural order: {order}")
+    red = browser.run("(() => { const c = [...document.querySelectorAll('[id^=layers-]')].find((r) => r.textContent.startsWith('layers.')).querySelector('canvas'); return [...c.getContext('2d').getImageData(c.width * 3.5 / 12, c.height / 2, 1, 1).data].slice(0, 3).join(); })()")
+    need(red == "180,35,24", f"the layer that got a NaN is red: {red}")
+    many = "Array.from({ length: 200000 }, (_, n) => "
+    pages.open(pages.keep / "values.html")
+    browser.run(f"stats({{ percents: [50], keys: {many}({{ key: 'layers.' + n + '.w', dtype: 'float32', shape: [1], values: 1, min: n, max: n, mean: n, std: 0, quantiles: [n], first: 0, counts: [1] }})) }})")
+    browser.run(f"diff({{ keys: {many}['layers.' + n + '.w', 0, 0.5, 'x', 1, 1]), equal: [] }})")
+    need(len(browser.run("[...document.querySelectorAll('h2')].map((e) => e.textContent)")) >= 6, "200,000 tensors are drawn")
 
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -171,6 +264,13 @@ def others(pages, folder):
     need(browser.run("[...document.querySelectorAll('option')].map((o) => o.textContent)")[-1].endswith("--keep-latest 2"), "list: what prune would take")
     browser.run("(() => { const s = document.querySelector('select'); s.value = s.options[s.options.length - 1].value; s.dispatchEvent(new Event('change')); })()")
     need("1 step would go" in browser.run("document.body.innerText"), "list: how much that is")
+    pages.open(pages.make("run", "inspect", run))
+    need(browser.run("document.querySelector('h2').textContent") == "The run", "inspect of a run: its page")
+    for step in run.iterdir():
+        shutil.rmtree(step)
+    pages.open(pages.make("none", "list", run, exit=(1,)))
+    verdict = browser.run("document.querySelector('.verdict').textContent")
+    need(verdict.startswith("✕no step"), f"a verdict does not repeat the title above it: {verdict}")
 
 
 # Names that try to end the data, to be markup, to be run, to turn their text round.
@@ -241,6 +341,12 @@ def bounds(pages, folder):
         need(size < most, f"{name}: {size:,} bytes, at most {most:,}")
         for event, seen in events.items():
             need(seen["elements"] < 5000, f"{name}: {seen['elements']} elements after {event}")
+    page = pages.make("bricks", "inspect", samples.write(folder / "bricks", samples.bricks(10, 158)))
+    need(page.stat().st_size < 8_000_000, f"250,000 chunks in no grid, in 25,000 files: {page.stat().st_size:,} bytes")
+    named = pages.make("named", "inspect", safetensors(folder / "named.safetensors", {f"model.layers.{n // 9}.feed_forward.part.{n % 9}.weight": [n / 7 + 0.1, n / 3, 1e-9 * n] for n in range(10_000)}), "--stats")
+    need(named.stat().st_size < 3_000_000, f"statistics of 10,000 tensors: {named.stat().st_size:,} bytes")
+    script = (Path(__file__).resolve().parents[2] / "cmd/report/page/page.js").read_text().count("\n")
+    need(script < 900, f"the script has {script} lines")
 
 
 def main():
@@ -257,6 +363,9 @@ def main():
             pages = Pages(dcpctl, browser, keep, pictures=len(sys.argv) > 3)
             checkpoints(pages, folder)
             use(pages)
+            keyboard(pages)
+            paper(pages)
+            values(pages, folder)
             others(pages, folder)
             hostile(pages, folder)
             bounds(pages, folder)

@@ -103,6 +103,18 @@ def grid(shape, cuts, name=lambda r: f"__{r}_0.distcp"):
     return chunks
 
 
+def bricks(tensors, courses):
+    """Each course is cut at other places: no grid."""
+    made = []
+    for n in range(tensors):
+        chunks = []
+        for y in range(courses):
+            ends = [(1_000_000 * i + 977 * (13 * y + 7 * i + n) % 6000) // courses for i in range(1, courses)] + [1_000_000]
+            chunks += [((10_000 * y, begin), (10_000, end - begin), f"__{len(chunks) + i}_0.distcp") for i, (begin, end) in enumerate(zip([0] + ends, ends))]
+        made.append((f"model.layers.{n}.brick.weight", (10_000 * courses, 1_000_000), "torch.float32", chunks))
+    return made
+
+
 LAYER = {"attention.wq.weight": (4096, 4096), "attention.wk.weight": (1024, 4096), "attention.wv.weight": (1024, 4096), "attention.wo.weight": (4096, 4096),
          "feed_forward.w1.weight": (14336, 4096), "feed_forward.w2.weight": (4096, 14336), "feed_forward.w3.weight": (14336, 4096),
          "attention_norm.weight": (4096,), "ffn_norm.weight": (4096,)}  # fmt: skip

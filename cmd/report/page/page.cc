@@ -1,6 +1,9 @@
 #include "report/page/page.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "app/output.h"
 #include "base/text.h"
@@ -44,6 +47,13 @@ void head_json(JsonWriter& json, const PageHead& head) {
 }
 
 }  // namespace
+
+double page_number(double value) {
+  if (value == std::trunc(value) && std::abs(value) < 1e6) return value;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return std::strtod(text, nullptr);
+}
 
 std::string html_text(std::string_view raw) {
   std::string text;

@@ -6,7 +6,7 @@ const D = JSON.parse(document.getElementById("data").textContent);
 
 // Attributes with the names of properties: class, text, title, on...
 function el(tag, props = {}, ...kids) {
-  const e = document.createElement(tag);
+  const e = tag instanceof Node ? tag : document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (value == null || value === false) continue;
     if (name === "text") e.textContent = value;
@@ -17,12 +17,7 @@ function el(tag, props = {}, ...kids) {
   e.append(...kids.filter((k) => k != null));
   return e;
 }
-function svg(tag, props = {}, ...kids) {
-  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(props)) name === "text" ? (e.textContent = value) : e.setAttribute(name, value);
-  e.append(...kids);
-  return e;
-}
+const svg = (tag, props = {}, ...kids) => el(document.createElementNS("http://www.w3.org/2000/svg", tag), props, ...kids);
 const grouped = (n) => Number(n).toLocaleString("en-US");
 const counted = (n, one) => grouped(n) + " " + one + (n === 1 ? "" : "s");
 function human(n) {
@@ -36,7 +31,11 @@ function duration(ns) {
   for (const [unit, of] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]]) if (ns >= of) return Number((ns / of).toPrecision(3)) + " " + unit;
   return ns + " ns";
 }
-const short = (v) => (v == null ? "" : Number.isInteger(v) && Math.abs(v) < 1e6 ? grouped(v) : Number(v.toPrecision(4)).toString());
+const rounded = (v) => (v !== 0 && Math.abs(v) < 1e-3 ? Number(v.toPrecision(4)).toExponential() : Number(v.toPrecision(4)).toString());
+const short = (v) => (v == null ? "" : Number.isInteger(v) && Math.abs(v) < 1e6 ? grouped(v) : rounded(v));
+// Not Math.max(...list): a call takes some 10^5 arguments at most.
+const largest = (list, of) => list.reduce((most, v) => Math.max(most, of(v) ?? -Infinity), -Infinity);
+const smallest = (list, of) => -largest(list, (v) => (of(v) == null ? null : -of(v)));
 const clamp = (v, low, high) => Math.max(low, Math.min(high, v));
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -59,6 +58,9 @@ function ink(hex) {
 // What draws again when the window, the scheme or what is highlighted changes.
 const redraws = [];
 const redraw = () => redraws.forEach((f) => f());
+let printing = false;  // on paper, in light colours, tables have more rows than are in view
+for (const [name, is] of [["beforeprint", true], ["afterprint", false]])
+  addEventListener(name, () => (document.documentElement.classList.toggle("print", (printing = is)), readColours(), redraw()));
 
 // ---- pictures on a canvas, with a tip under the pointer
 
@@ -94,16 +96,10 @@ function picture(draw, told, label) {
 }
 
 function hatch(ctx, x, y, w, h, colour, gap = 5) {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(x, y, w, h);
-  ctx.clip();
-  ctx.strokeStyle = colour;
-  ctx.lineWidth = 1.2;
-  ctx.beginPath();
+  ctx.save(), ctx.beginPath(), ctx.rect(x, y, w, h), ctx.clip();
+  (ctx.strokeStyle = colour), (ctx.lineWidth = 1.2), ctx.beginPath();
   for (let at = x - h - ((x - h) % gap); at < x + w; at += gap) ctx.moveTo(at, y + h), ctx.lineTo(at + h, y);
-  ctx.stroke();
-  ctx.restore();
+  ctx.stroke(), ctx.restore();
 }
 
 // ---- tables: only the rows in view are in the document
@@ -114,7 +110,7 @@ function table(o) {
   const height = o.height ?? 32;
   const opened = new Set();
   let order = null, shown = [], words = [], current = 0;
-  const scroller = el("div", { class: "scroll", tabindex: 0, role: "treegrid", "aria-label": o.label });
+  const scroller = el("div", { class: "scroll", tabindex: 0, role: o.kids ? "treegrid" : "grid", "aria-label": o.label });
   const head = el("div", { class: "row head", role: "row" }), space = el("div", { class: "space", role: "rowgroup" });
   const count = el("span", { class: "count", role: "status" });
   const search = o.text && el("input", { type: "search", placeholder: "search  /", "aria-label": "search " + o.label, spellcheck: "false", oninput: () => find(search.value) });
@@ -146,19 +142,21 @@ function table(o) {
     count.textContent = words.length ? grouped(shown.length) + " found" : o.counted?.() ?? "";
     draw(true);
   }
-  let drawnFrom = -1, printing = false;
+  let drawnFrom = -1;
   function draw(anew) {
-    const view = Math.ceil((scroller.clientHeight || 600) / height) + 8;
+    const view = printing ? 400 : Math.min(400, Math.ceil((scroller.clientHeight || 600) / height) + 8);
     const from = printing ? 0 : clamp(Math.floor(scroller.scrollTop / height) - 4, 0, Math.max(0, shown.length - 1));
     if (!anew && from === drawnFrom) return;
     drawnFrom = from;
     const cut = columns();
     scroller.style.setProperty("--columns", cut.map((c) => c.width).join(" "));
     scroller.setAttribute("aria-rowcount", shown.length + 1);
+    const focused = [...head.children].findIndex((h) => h.contains(document.activeElement));
     if (anew) head.replaceChildren(...cut.map(heading));
+    if (anew && focused >= 0) head.children[focused]?.firstChild.focus({ preventScroll: true });
     space.style.height = shown.length * height + "px";
-    const rows = shown.slice(from, printing ? 400 : from + view).map((s, i) => line(s, from + i, cut));
-    if (printing && shown.length > 400) rows.push(el("div", { class: "row", text: grouped(shown.length - 400) + " more rows", css: { transform: `translateY(${400 * height}px)`, height: height + "px" } }));
+    const rows = shown.slice(from, from + view).map((s, i) => line(s, from + i, cut));
+    if (printing && shown.length > view) rows.push(el("div", { class: "row", text: grouped(shown.length - view) + " more rows", css: { transform: `translateY(${view * height}px)`, height: height + "px" } }));
     if (printing) space.style.height = rows.length * height + "px";
     if (!shown.length) rows.push(el("p", { class: "none", text: words.length ? "nothing matches" : "nothing here" }));
     space.replaceChildren(...rows);
@@ -188,7 +186,7 @@ function table(o) {
       if (tone) cell.classList.add(tone);
       return cell;
     });
-    return el("div", { class: "row" + (at === current ? " current" : "") + (kids || o.open ? " acts" : ""), role: "row", id: o.id + "-" + at, "aria-rowindex": at + 2, "aria-level": level + 1,
+    return el("div", { class: "row" + (at === current ? " current" : "") + (kids || o.open ? " acts" : ""), role: "row", id: o.id + "-" + at, "aria-rowindex": at + 2, "aria-level": o.kids ? level + 1 : null,
       "aria-expanded": kids ? String(opened.has(row)) : null, css: { transform: `translateY(${at * height}px)`, height: height + "px" }, onclick: act }, ...cells);
   }
   function toggle(row) {
@@ -201,9 +199,10 @@ function table(o) {
     const at = shown[current], page = Math.max(1, Math.floor(scroller.clientHeight / height) - 2);
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 };
     if (e.key in moves) current = clamp(current + moves[e.key], 0, shown.length - 1);
-    else if (e.key === "Enter" && at) at.kids ? toggle(at.row) : o.open?.(at.row);
+    else if ((e.key === "Enter" || e.key === " ") && at) at.kids ? toggle(at.row) : o.open?.(at.row);
     else if (e.key === "ArrowRight" && at?.kids && !opened.has(at.row)) toggle(at.row);
     else if (e.key === "ArrowLeft" && at?.kids && opened.has(at.row)) toggle(at.row);
+    else if (e.key === "ArrowLeft" && at?.level) while (shown[--current].level >= at.level);
     else return;
     e.preventDefault();
     const top = current * height, head = 32;
@@ -211,8 +210,6 @@ function table(o) {
     scroller.setAttribute("aria-activedescendant", o.id + "-" + current);
     draw(true);
   });
-  addEventListener("beforeprint", () => { printing = true; draw(true); });
-  addEventListener("afterprint", () => { printing = false; draw(true); });
   let size = "";
   new ResizeObserver(() => { if (size !== (size = scroller.clientWidth + " " + scroller.clientHeight)) draw(true); }).observe(scroller);
   redraws.push(() => draw(true));
@@ -267,6 +264,7 @@ function checkpoint(C) {
 
   // A place: files of chunks, a negative number -n for the n that follow the one before it.
   const filesOf = (e) => (e.files ??= e.place ? e.place.flatMap((f, n) => (f < 0 ? Array.from({ length: -f }, (_, i) => e.place[n - 1] + 1 + i) : [f])) : null);
+  const isGone = (file) => file < C.files.length && C.files[file].bytes == null;
   const whoOf = (file) => C.files[file]?.who ?? -1;
   const called = (who) => (who < 0 ? "no file" : C.ranks ? "rank " + C.who[who].name : C.who[who].name);
   const slice = (box) => "[" + box.map(([at, size]) => at + ":" + (at + size)).join(", ") + "]";
@@ -297,10 +295,7 @@ function checkpoint(C) {
     if (f.cells) return f.cells;
     const rank = f.shape.length, live = f.chunks - (f.empty ?? 0);
     if (f.shape.some((n) => n === 0) || (!f.boxes && !f.cuts)) return (f.cells = []);
-    let counts;
-    if (f.boxes) {
-      counts = f.shape.map((_, d) => new Set(Array.from({ length: live }, (_, c) => f.boxes[2 * rank * c + d])).size);
-    } else counts = f.shape.map((_, d) => cutsOf(f)[d].length);
+    const counts = f.shape.map((_, d) => (f.boxes ? new Set(Array.from({ length: live }, (_, c) => f.boxes[2 * rank * c + d])).size : cutsOf(f)[d].length));
     const most = counts.map((n, d) => [n, d]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 2).map(([, d]) => d).sort((a, b) => a - b);
     const [down, across] = rank < 2 ? [-1, 0] : counts[most[1]] === 1 && counts[most[0]] > 1 ? [-1, most[0]] : counts[most[0]] === 1 ? [-1, most[1]] : most;
     const step = Math.ceil(live / 4000);
@@ -318,9 +313,11 @@ function checkpoint(C) {
     ctx.fillRect(left, top, Math.max(right - left - gap, 1), Math.max(bottom - top - gap, 1));
     return [left, top, Math.max(right - left - gap, 1), Math.max(bottom - top - gap, 1)];
   };
-  function label(ctx, [x, y, w, h], text, dark) {
+  function label(ctx, [x, y, w, h], text, colour, hatched) {
     if (h < 11 || w < 7 * text.length + 4) return;
-    ctx.fillStyle = dark;
+    ctx.fillStyle = colour;
+    if (hatched) ctx.fillRect(x + w / 2 - 3.5 * text.length - 2, y + h / 2 - 5.5, 7 * text.length + 4, 11);
+    ctx.fillStyle = ink(colour);
     ctx.fillText(text, x + w / 2, y + h / 2 + 0.5);
   }
   function drawEntry(ctx, w, h, e) {
@@ -333,9 +330,10 @@ function checkpoint(C) {
       const file = files?.[at[4]], who = whoOf(file), lies = file < C.files.length;
       ctx.globalAlpha = spot < 0 || who === spot ? 1 : 0.16;
       const drawn = cell(ctx, at, w, h, lies || !files ? colour : colours.bad, at[4], pale);
-      if (whole || (copied && C.copies[e.number + "," + at[4]])) hatch(ctx, ...drawn, dark + "80", 6);
-      if (lies && C.files[file].bytes == null) hatch(ctx, ...drawn, colours.bad, 4);
-      if (C.ranks && who >= 0 && !whole) label(ctx, drawn, C.who[who].name, dark);
+      const twice = copied && C.copies[e.number + "," + at[4]], gone = isGone(file);
+      if (whole || twice) hatch(ctx, ...drawn, dark + "80", 6);
+      if (gone) hatch(ctx, ...drawn, colours.bad, 4);
+      if (C.ranks && who >= 0 && !whole && ctx.globalAlpha === 1) label(ctx, drawn, C.who[who].name, colour, twice || gone);
     }
     ctx.globalAlpha = 1;
   }
@@ -354,7 +352,9 @@ function checkpoint(C) {
   // What a row of the table is about: one entry, or several.
   const several = (label, ids, kids) => {
     const all = ids.map((n) => entries[n]), first = all[0], alike = all.every((e) => e.form === first.form);
-    return { label, all, first, alike: alike && !!first.form, kids, bytes: all.reduce((sum, e) => sum + e.bytes, 0) };
+    const said = (of) => (all.every((e) => e.form && String(of(e.form)) === String(of(first.form))) ? of(first.form) : null);
+    const common = alike ? first.form : { dtype: said((f) => f.dtype), shape: said((f) => f.shape), words: said((f) => f.words) };
+    return { label, all, first, alike: alike && !!first.form, common, kids, bytes: all.reduce((sum, e) => sum + e.bytes, 0) };
   };
   const folds = C.folds.map(([label, ids]) => (ids.length === 1 ? entries[ids[0]] : several(label, ids, ids.map((n) => entries[n]))));
 
@@ -387,8 +387,8 @@ function checkpoint(C) {
     const box = el("div", { class: "map", role: "group", "aria-label": "bytes by prefix: arrow keys move, Enter goes in, Backspace out" });
     const path = el("nav", { class: "crumbs", "aria-label": "where in the keys" });
     let at = root;
-    const go = (node, focus) => { at = node; draw(); if (focus) box.querySelector("button")?.focus(); };
-    const open = (node, focus) => (node.kids.size ? go(node, focus) : node.entry && show(node.entry));
+    const go = (node) => { const had = [box, path].some((e) => e.contains(document.activeElement)); at = node; draw(); if (had) box.querySelector("button")?.focus({ preventScroll: true }); };
+    const open = (node) => (node.kids.size ? go(node) : node.entry && show(node.entry));
     function draw() {
       const W = box.clientWidth, H = box.clientHeight, cells = [];
       const trail = [];
@@ -402,30 +402,31 @@ function checkpoint(C) {
     function lay(node, x, y, w, h, depth, cells) {
       const kids = few(node, (w * h) / 500).sort((a, b) => b.bytes - a.bytes);
       squarified(kids, x, y, w, h, (kid, kx, ky, kw, kh) => {
-        if (kw < 2 || kh < 2 || cells.length > 700) return;
-        const nest = kid.kids.size > 0 && Math.min(kw, kh) > 40 && kw * kh > 3000 && depth < 5;
+        if (kw < 2 || kh < 2 || cells.length > 1200) return;
+        const nest = kid.kids.size > 0 && !kid.part && Math.min(kw, kh) > 40 && kw * kh > Math.max(3000, (box.clientWidth * box.clientHeight) / 300) && depth < 5;
         cells.push(tile(kid, within(node, kid), { x: kx, y: ky, w: kw, h: kh }, nest));
         if (nest) lay(kid, kx + 2, ky + 18, kw - 4, kh - 20, depth + 1, cells);
       });
     }
     const within = (node, kid) => (kid.name.startsWith(node.name + ".") ? kid.name.slice(node.name.length + 1) : node.part ? within(node.up, kid) : kid.name);
-    // Of more kids than there is room for, neighbours are one.
+    // Of more kids than there is room for, neighbours are one: of many, there is room for a name on each.
     function few(node, room) {
-      const kids = below(node).filter((k) => k.bytes > 0), size = Math.ceil(kids.length / clamp(room, 4, 600));
+      const kids = below(node).filter((k) => k.bytes > 0), size = Math.ceil(kids.length / clamp(kids.length > 60 ? room / 10 : room, 4, 600));
       if (size < 2) return kids;
       return Array.from({ length: Math.ceil(kids.length / size) }, (_, n) => {
-        const some = kids.slice(n * size, (n + 1) * size), label = within(node, some[0]) + " … " + within(node, some[some.length - 1]);
+        const some = kids.slice(n * size, (n + 1) * size), [first, last] = [some[0], some[some.length - 1]].map((k) => within(node, k).split(".")[0]), label = some.length > 1 ? first + "–" + last : first;
         return { name: (node.name ? node.name + "." : "") + label, label, kids: new Map(some.map((k) => [k.name, k])), ids: some.flatMap((k) => k.ids), bytes: some.reduce((sum, k) => sum + k.bytes, 0), up: node, part: true };
       });
     }
+    const across = (x) => (100 * x) / box.clientWidth + "%", down = (y) => (100 * y) / box.clientHeight + "%";  // on paper it is narrower
     function tile(node, own, { x, y, w, h }, nest) {
       const by = [0, 0, 0];
       for (const n of node.ids) by[entries[n].group] += entries[n].bytes;
       const group = by.indexOf(Math.max(...by));
       const text = node.name + ": " + human(node.bytes) + " (" + Number((100 * node.bytes / root.bytes).toPrecision(2)) + " %), " + counted(node.ids.length, "key") + (node.entry?.form && !node.kids.size ? ", " + node.entry.form.dtype + " [" + node.entry.form.shape.join(", ") + "]" : "");
       const fill = nest ? null : hue(group);
-      const b = el("button", { class: nest ? "tile nest" : "tile", tabindex: -1, "aria-label": text, onclick: () => open(node), css: { left: x + "px", top: y + "px", width: w - 1 + "px", height: h - 1 + "px", background: fill ?? "", color: fill ? ink(fill) : "" } });
-      if (h > 15 && w > 36) b.append(el("b", { text: own || node.label }), h > 34 || nest ? el("small", { text: human(node.bytes) }) : "");
+      const b = el("button", { class: nest ? "tile nest" : "tile", tabindex: -1, "aria-label": text, onclick: () => open(node), css: { left: across(x), top: down(y), width: across(w - 1), height: down(h - 1), background: fill ?? "", color: fill ? ink(fill) : "" } });
+      if (h > 15 && w > 36) b.append(el("b", { text: own || node.label }), h > 34 && !nest || nest && w > 8 * (own || node.label).length + 84 ? el("small", { text: human(node.bytes) }) : "");
       b.node = node;
       return withTip(b, () => text);
     }
@@ -436,8 +437,7 @@ function checkpoint(C) {
         const to = all[clamp(all.indexOf(from) + next, 0, all.length - 1)];
         all.forEach((b) => b.setAttribute("tabindex", b === to ? 0 : -1));
         to?.focus();
-      } else if (e.key === "Enter" && from?.node) open(from.node, true);
-      else if (e.key === "Backspace" && at.up) go(at.up, true);
+      } else if (e.key === "Backspace" && at.up) go(at.up);
       else return;
       e.preventDefault();
     });
@@ -507,7 +507,7 @@ function checkpoint(C) {
   function rows() {
     const views = [() => folds, () => rowsBelow(inside(root)), () => entries];
     let view = 0;
-    const f = (r) => r.form ?? (r.alike ? r.first.form : null);
+    const f = (r) => r.form ?? r.common;
     const t = table({
       id: "keys", label: "tensors and objects", rows: () => views[view](), kids: (r) => r.kids ?? (r.node ? rowsBelow(r.node) : null),
       leaves: () => entries, text: (e) => (e.lower ??= e.name + " " + (e.form ? e.form.dtype + " [" + e.form.shape.join(", ") + "] " + e.form.words : "object " + (e.value ?? ""))),
@@ -517,13 +517,13 @@ function checkpoint(C) {
         { name: "key", width: "minmax(150px, 2.2fr)", show: (r) => (r.all ? r.label : r.name + (r.value != null ? " = " + r.value : "")), sort: (r) => r.label ?? r.name },
         { name: "×", number: true, width: "46px", wide: 760, show: (r) => (r.all ? grouped(r.all.length) : ""), sort: (r) => r.all?.length ?? 1 },
         { name: "dtype", width: "70px", title: true, show: (r) => f(r)?.dtype ?? (r.all ? "" : "object") },
-        { name: "shape", width: "112px", title: true, show: (r) => (f(r) ? "[" + f(r).shape.join(", ") + "]" : ""), sort: (r) => f(r)?.shape.reduce((a, b) => a * b, 1) ?? -1 },
+        { name: "shape", width: "112px", title: true, show: (r) => (f(r)?.shape ? "[" + f(r).shape.join(", ") + "]" : ""), sort: (r) => f(r)?.shape?.reduce((a, b) => a * b, 1) ?? -1 },
         { name: "bytes", number: true, width: "80px", show: (r) => human(r.bytes), sort: (r) => r.bytes },
         { name: "sharding", width: "150px", wide: 860, title: true, show: (r) => f(r)?.words ?? "" },
         { name: C.ranks ? "which rank holds what" : "which file holds what", width: "minmax(110px, 1.6fr)", picture: held },
       ],
     });
-    section("Tensors", legend(...groupKeys(entries), key("hatched", "not split: one copy for all, or the same in several files"), key("none", "each cell is a chunk, true to scale" + (C.ranks ? ", with the number of its rank" : ""))), t);
+    section("Tensors", legend(...groupKeys(entries), split || copied ? key("hatched", "not split: one copy for all, or the same in several files") : null, missing ? key("unlike", "its file is missing") : null, key("none", "each cell is a chunk, true to scale" + (C.ranks ? ", with the number of its rank" : ""))), t);
     return t;
   }
   function held(r) {
@@ -541,7 +541,8 @@ function checkpoint(C) {
         ctx.globalAlpha = spot < 0 || files?.some((f) => whoOf(f) === spot) ? 1 : 0.16;
         const drawn = cell(ctx, [x, width, y, height], w, h, hue(e.group), n);
         if (split && e.form?.chunks === 1) hatch(ctx, ...drawn, ink(hue(e.group)) + "80", 6);
-        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1)) label(ctx, drawn, C.who[one].name, ink(hue(e.group)));
+        if (missing && files?.some(isGone)) hatch(ctx, ...drawn, colours.bad, 4);
+        if (C.ranks && one >= 0 && !(split && e.form?.chunks === 1) && ctx.globalAlpha === 1) label(ctx, drawn, C.who[one].name, hue(e.group), missing && isGone(files[0]));
       });
       ctx.globalAlpha = 1;
     }, (x) => { const at = cells.find(([l, w]) => x >= l && x < l + w); return at && at[4].name + ": " + human(at[4].bytes) + ", " + heldBy(at[4]); }, counted(r.all.length, "key"));
@@ -561,9 +562,9 @@ function checkpoint(C) {
         { name: "chunk", width: "minmax(140px, 1.5fr)", show: (c) => (f ? (boxOf(f, c) ? slice(boxOf(f, c)) : "not held in this page") : "object"), sort: (c) => c },
         { name: C.ranks ? "rank" : "", width: "60px", number: true, show: (c) => (C.ranks && files && whoOf(files[c]) >= 0 ? C.who[whoOf(files[c])].name : "") },
         { name: "file", width: "minmax(120px, 1fr)", title: true, show: (c) => (files ? C.files[files[c]]?.name ?? "none" : "not held in this page") },
-        { name: "offset", width: "120px", number: true, show: (c) => (at ? grouped(at[2 * c]) : ""), sort: (c) => at?.[2 * c] ?? c },
-        { name: "bytes in file", width: "110px", number: true, show: (c) => (at ? grouped(at[2 * c + 1]) : ""), sort: (c) => at?.[2 * c + 1] ?? c },
-      ],
+        { name: "offset", width: "120px", number: true, show: (c) => grouped(at[2 * c]), sort: (c) => at[2 * c] },
+        { name: "bytes in file", width: "110px", number: true, show: (c) => grouped(at[2 * c + 1]), sort: (c) => at[2 * c + 1] },
+      ].slice(0, at ? 5 : 3),
     });
     const large = held(e);
     large?.classList.add("large");
@@ -612,7 +613,7 @@ function checkpoint(C) {
         { name: "what lies where", width: "minmax(150px, 3fr)", picture: bar },
       ],
     });
-    section("Files", legend(...groupKeys(entries), key("free", C.partial ? "not of what is shown" : "in no item"), key("bad", "a finding")), t);
+    section("Files", legend(...groupKeys(entries), key("free", C.partial ? "not of what is shown" : "in no item"), missing ? key("unlike", "missing") : null, marks.some((m) => m.length) ? key("bad", "a finding") : null), t);
   }
   return main;
 }
@@ -642,18 +643,21 @@ function layerStrip(row, layers, paint, tell) {
     cells.forEach((layer, n) => row.of.has(layer) && paint(ctx, n * wide, 0, Math.max(wide - gap, 0.7), h, row.of.get(layer)));
   }, (x) => { const k = row.of.get(cells[clamp(Math.floor(x * cells.length), 0, cells.length - 1)]); return k && tell(k); }, row.label);
 }
-const layerRange = (layers) => (layers.length ? "layers " + layers[0] + " to " + layers[layers.length - 1] + " from left to right" : "");
 
 // Shades of an error: from 1e-8, which is hardly seen, to 1.
 const shade = (error) => (error > 0 ? clamp((Math.log10(error) + 8) / 8, 0, 1) * 0.88 + 0.12 : 0);
 
 function diff(S) {
   const what = ["values", "only in the first", "only in the second", "unlike: dtype, shape or object"];
-  const keys = [...S.keys.map(([name, kind, error, text, share, absolute]) => ({ name, kind, error, text, share, absolute })), ...S.equal.map((name) => ({ name, kind: -1, text: "equal" }))];
+  const keys = [...S.keys.map(([name, kind, error, text, share, absolute, wild]) => ({ name, kind, error, text, share, absolute, wild })), ...S.equal.map((name) => ({ name, kind: -1, text: "equal" }))];
   const { rows, layers } = byLayer(keys, (k) => k.name);
-  for (const r of rows) (r.worst = Math.max(...r.all.map((k) => (k.kind > 0 ? Infinity : k.kind < 0 ? 0 : k.error ?? Number.MAX_VALUE)))), (r.changed = r.all.filter((k) => k.kind >= 0).length);
+  for (const r of rows) {
+    r.worst = largest(r.all, (k) => (k.kind > 0 || k.wild ? Infinity : k.kind < 0 ? 0 : k.error ?? Number.MAX_VALUE));
+    r.largest = r.all.some((k) => k.kind < 0 || k.error != null) ? largest(r.all, (k) => k.error ?? 0) : null;
+    r.changed = r.all.filter((k) => k.kind >= 0).length;
+  }
   const paint = (ctx, x, y, w, h, k) => {
-    ctx.fillStyle = k.kind < 0 ? colours.faint : k.kind > 0 ? colours.bg : k.error == null ? colours.bad : mixed(colours.heat, shade(k.error));
+    ctx.fillStyle = k.kind < 0 ? colours.faint : k.kind > 0 ? colours.bg : k.error == null || k.wild ? colours.bad : mixed(colours.heat, shade(k.error));
     ctx.fillRect(x, y, w, h);
     if (k.kind > 0) hatch(ctx, x, y, w, h, [null, colours.optimizer, colours.model, colours.bad][k.kind], 4);
   };
@@ -664,7 +668,7 @@ function diff(S) {
     columns: [
       { name: "kind of tensor", width: "minmax(170px, 1fr)", show: (r) => r.label },
       { name: "changed", number: true, width: "96px", show: (r) => grouped(r.changed) + " of " + grouped(r.all.length), sort: (r) => r.changed },
-      { name: "largest", number: true, width: "84px", show: (r) => (r.worst >= Number.MAX_VALUE ? "" : short(r.worst)), sort: (r) => r.worst },
+      { name: "relative", number: true, width: "84px", show: (r) => short(r.largest), sort: (r) => r.worst },
       { name: layers.length ? "layers " + layers[0] + " to " + layers[layers.length - 1] : "", width: "minmax(180px, 2.4fr)", picture: (r) => layerStrip(r, layers, paint, tell) },
     ],
   });
@@ -687,49 +691,51 @@ function diff(S) {
 
 // Counts by powers of ten, the lowest first; light is few, on a log scale.
 function stats(S) {
-  for (const k of S.keys) k.most = Math.max(1, ...(k.counts ?? []));
+  for (const k of S.keys) (k.most = Math.max(1, ...(k.counts ?? []))), (k.bad = (k.nan ?? 0) + (k.inf ?? 0)), (k.zeros = k.zero ? k.zero / k.values : 0);
   const { rows, layers } = byLayer(S.keys, (k) => k.key);
-  const used = S.keys.filter((k) => k.counts?.length), low = Math.min(0, ...used.map((k) => k.first)), high = Math.max(1, ...used.map((k) => k.first + k.counts.length));
+  const used = S.keys.filter((k) => k.counts?.length), low = Math.min(0, smallest(used, (k) => k.first)), high = Math.max(1, largest(used, (k) => k.first + k.counts.length));
   const power = (n) => "1e" + n;
   for (const r of rows) {
     const std = r.all.map((k) => k.std).filter((v) => v > 0).sort((a, b) => a - b), middle = std[std.length >> 1];
     for (const k of r.all) k.off = std.length > 2 && k.std > 0 ? Math.abs(Math.log2(k.std / middle)) : 0;
-    r.off = Math.max(...r.all.map((k) => k.off));
-    r.bad = r.all.reduce((sum, k) => sum + (k.nan ?? 0) + (k.inf ?? 0), 0);
-    const sum = (name, of) => of(...r.all.map((k) => k[name]).filter((v) => v != null));
-    (r.min = sum("min", Math.min)), (r.max = sum("max", Math.max));
+    const known = r.all.filter((k) => k.min != null), sum = (of, all = known) => all.reduce((s, k) => s + of(k), 0), finite = (k) => k.values - k.bad;
+    (r.off = largest(r.all, (k) => k.off)), (r.bad = sum((k) => k.bad, r.all)), (r.zeros = sum((k) => k.zero ?? 0, r.all) / Math.max(1, sum((k) => k.values ?? 0, r.all)));
+    if (!known.length) continue;
+    (r.min = smallest(known, (k) => k.min)), (r.max = largest(known, (k) => k.max)), (r.mean = sum((k) => finite(k) * k.mean) / sum(finite));
+    r.std = known.length === 1 ? known[0].std : Math.sqrt(sum((k) => (finite(k) - 1) * k.std ** 2 + finite(k) * (k.mean - r.mean) ** 2) / (sum(finite) - 1));
   }
   const paint = (ctx, x, y, w, h, k) => {
     ctx.fillStyle = colours.faint, ctx.fillRect(x, y, w, h);
     const tall = h / (high - low);
     k.counts?.forEach((n, d) => { if (n) (ctx.fillStyle = mixed(colours.heat, 0.12 + (0.88 * Math.log(1 + n)) / Math.log(1 + k.most))), ctx.fillRect(x, y + h - (k.first + d - low + 1) * tall, w, tall); });
-    if (k.nan || k.inf) (ctx.fillStyle = colours.bad), ctx.fillRect(x, y, w, 5);
+    if (k.bad) (ctx.fillStyle = colours.bad), ctx.fillRect(x, y, w, 5);
+    (ctx.fillStyle = colours.mut), ctx.fillRect(x, y + h - 4, w * k.zeros, 4);
     if (k.off > 1) (ctx.strokeStyle = colours.fg), ctx.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1, 1), h - 1);
   };
   const tell = (k) => k.key + ": " + (k.fault ?? (k.std == null && k.min == null ? "no numbers" : short(k.min) + " to " + short(k.max) + ", mean " + short(k.mean) + ", std " + short(k.std) + (k.zero ? ", " + grouped(k.zero) + " zeros" : "") + (k.nan ? ", " + grouped(k.nan) + " NaN" : "") + (k.inf ? ", " + grouped(k.inf) + " inf" : "")));
   const bars = (k) => picture((ctx, w, h) => {
-    if (!k.counts) return;
     const wide = w / (high - low);
-    k.counts.forEach((n, d) => { const tall = n ? Math.max(1, (h * Math.log(1 + n)) / Math.log(1 + k.most)) : 0; ctx.fillStyle = colours.heat; ctx.fillRect((k.first + d - low) * wide, h - tall, Math.max(wide - 1, 1), tall); });
-    ctx.fillStyle = colours.bad;
-    if (k.nan || k.inf) ctx.fillRect(w - 6, 0, 6, 6);
+    k.counts?.forEach((n, d) => { const tall = n ? Math.max(1, ((h - 5) * Math.log(1 + n)) / Math.log(1 + k.most)) : 0; ctx.fillStyle = colours.heat; ctx.fillRect((k.first + d - low) * wide, h - 5 - tall, Math.max(wide - 1, 1), tall); });
+    (ctx.fillStyle = colours.mut), ctx.fillRect(0, h - 4, w * k.zeros, 4);
+    if (k.bad) (ctx.fillStyle = colours.bad), ctx.fillRect(0, 0, w, 5);
   }, (x) => { const d = Math.floor(low + x * (high - low)), n = k.counts?.[d - k.first] ?? 0; return power(d) + " to " + power(d + 1) + ": " + grouped(n) + " of " + grouped(k.values); }, tell(k));
-  const open = (k) => dialog(k.key, facts([["what", k.dtype + " [" + k.shape.join(", ") + "]"], ["values", grouped(k.values ?? 0)], ["min", short(k.min)], ["max", short(k.max)], ["mean", short(k.mean)], ["std", short(k.std)], ["quantiles", (k.quantiles ?? []).map(([q, v]) => q + " %: " + short(v)).join("   ")], ["zero", grouped(k.zero ?? 0)], ["NaN", grouped(k.nan ?? 0)], ["inf", grouped(k.inf ?? 0)], ["cannot be read", k.fault]]), el("p", { text: "How many values have which magnitude, from " + power(low) + " to " + power(high) + " (log counts):" }), Object.assign(bars(k), { className: "large" }));
+  const open = (k) => dialog(k.key, facts([["what", k.dtype + " [" + k.shape.join(", ") + "]"], ["values", grouped(k.values ?? 0)], ["min", short(k.min)], ["max", short(k.max)], ["mean", short(k.mean)], ["std", short(k.std)], ["quantiles", (k.quantiles ?? []).map((v, n) => S.percents[n] + " %: " + short(v)).join(", ")], ["zero", grouped(k.zero ?? 0)], ["NaN", grouped(k.nan ?? 0)], ["inf", grouped(k.inf ?? 0)], ["cannot be read", k.fault]]), el("p", { text: "How many values have which magnitude, from " + power(low) + " to " + power(high) + " (log counts):" }), Object.assign(bars(k), { className: "large" }));
   const one = (r) => (r.all ? (r.all.length === 1 ? r.all[0] : null) : r);
   const t = table({
     id: "values", label: "values of tensors", height: 52, rows: () => rows, kids: (r) => (r.all?.length > 1 ? r.all : null), leaves: () => S.keys, text: (k) => k.key, open: (r) => open(one(r)), counted: () => counted(S.keys.length, "tensor"),
     columns: [
-      { name: "tensor", width: "minmax(150px, 1.4fr)", show: (r) => (one(r) ? one(r).key : r.label + "  ×" + r.all.length), sort: (r) => r.label ?? r.key },
+      { name: "tensor", width: "minmax(150px, 1.9fr)", show: (r) => (one(r) ? one(r).key : r.label + "  ×" + r.all.length), sort: (r) => r.label ?? r.key },
       { name: "min", number: true, width: "76px", show: (r) => short(r.min), sort: (r) => r.min ?? null },
       { name: "max", number: true, width: "76px", show: (r) => short(r.max), sort: (r) => r.max ?? null },
-      { name: "mean", number: true, width: "84px", wide: 860, show: (r) => (one(r) ? short(one(r).mean) : ""), sort: (r) => one(r)?.mean ?? null },
-      { name: "std", number: true, width: "84px", wide: 760, show: (r) => (one(r) ? short(one(r).std) : ""), sort: (r) => one(r)?.std ?? null },
-      { name: "NaN, inf", number: true, width: "70px", show: (r) => (r.bad ?? (r.nan ?? 0) + (r.inf ?? 0)) || "", tone: (r) => ((r.bad ?? (r.nan ?? 0) + (r.inf ?? 0)) ? "bad" : ""), sort: (r) => r.bad ?? (r.nan ?? 0) + (r.inf ?? 0) },
+      { name: "mean", number: true, width: "84px", wide: 860, show: (r) => short(r.mean), sort: (r) => r.mean ?? null },
+      { name: "std", number: true, width: "84px", wide: 760, show: (r) => short(r.std), sort: (r) => r.std ?? null },
+      { name: "zeros", number: true, width: "58px", wide: 960, show: (r) => (r.zeros ? short(100 * r.zeros) + " %" : ""), sort: (r) => r.zeros },
+      { name: "NaN, inf", number: true, width: "70px", show: (r) => (r.bad ? grouped(r.bad) : ""), tone: (r) => (r.bad ? "bad" : ""), sort: (r) => r.bad },
       { name: "off", number: true, width: "52px", wide: 860, show: (r) => (r.off > 1 ? short(2 ** r.off) + "x" : ""), sort: (r) => r.off },
       { name: "magnitudes " + power(low) + " to " + power(high) + (layers.length ? ", by layer" : ""), width: "minmax(150px, 2.4fr)", picture: (r) => (one(r) ? bars(one(r)) : layerStrip(r, layers, paint, tell)) },
     ],
   });
-  section("Values", legend(key("heat", "how many values have this magnitude, log scale; large ones on top, " + layerRange(layers)), key("bad", "NaN or infinite"), key("framed", "its std is off the others' by more than a factor of 2")), t);
+  section("Values", legend(key("heat", "how many values have this magnitude, log scale; large ones on top" + (layers.length ? ", layers " + layers[0] + " to " + layers[layers.length - 1] + " from left to right" : "")), key("bad", "NaN or infinite"), key("zeros", "zeros, as long as their share"), key("framed", "its std is off the others' by more than a factor of 2")), t);
   return t;
 }
 
@@ -787,10 +793,10 @@ function roundStep(max) {
 function curves(S) {
   const points = S.series.flatMap((s) => s.points), low = Math.min(...points.map((p) => p[0])), high = Math.max(...points.map((p) => p[0]), low * 2);
   const step = roundStep(Math.max(S.limit, ...points.map((p) => p[1]))), top = step * Math.ceil(Math.max(S.limit, ...points.map((p) => p[1])) / step);
-  const W = 320, H = 190, L = 42, B = 26, x = (v) => L + ((W - L - 10) * Math.log2(v / low)) / Math.log2(high / low), y = (v) => H - B - ((H - B - 14) * v) / top;
+  const W = 320, H = 190, L = 42, B = 26, x = (v) => L + ((W - L - 10) * Math.log2(v / low)) / Math.log2(high / low), y = (v) => H - B - ((H - B - 26) * v) / top;
   const path = (s) => s.points.map((p, n) => (n ? "L" : "M") + x(p[0]).toFixed(1) + " " + y(p[1]).toFixed(1)).join("");
   const panels = S.series.map((s, n) => {
-    const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": s.name + ": " + s.points.map((p) => human(p[0]) + " " + p[1].toFixed(2) + " GB/s").join(", ") });
+    const g = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": s.name + ": " + s.points.map((p) => human(p[0]) + " " + p[1].toFixed(2) + " GB/s").join(", ") }, svg("text", { x: 2, y: 11, text: "GB/s" }));
     for (let v = 0; v <= top * 1.001; v += step) g.append(svg("line", { x1: L, x2: W - 10, y1: y(v), y2: y(v), class: "grid" }), svg("text", { x: L - 5, y: y(v) + 4, "text-anchor": "end", text: Number(v.toPrecision(3)) }));
     for (let v = low; v <= high * 1.001; v *= 2 ** Math.max(1, Math.ceil(Math.log2(high / low) / 3))) g.append(svg("text", { x: x(v), y: H - 9, "text-anchor": v === low ? "start" : "middle", text: human(v) }));
     if (S.limit) g.append(svg("line", { x1: L, x2: W - 10, y1: y(S.limit), y2: y(S.limit), class: "limit" }), svg("text", { x: W - 10, y: y(S.limit) - 4, "text-anchor": "end", text: S.limitName }));
@@ -827,9 +833,10 @@ function rows(S) {
 
 // ---- a map at work: which tensors become which
 
-const part = (n) => `hsl(${(n * 137) % 360} 55% 55%)`;
+const part = (n) => `hsl(${(210 + n * 137) % 360} 55% 55%)`;
 function moves(S) {
   const draw = (of, many) => of.length === 0 ? null : picture((ctx, w, h) => {
+    (ctx.fillStyle = colours.line), ctx.fillRect(0, 0, w, h);
     for (const [n, y, tall, x, wide] of of) {
       ctx.fillStyle = n < 0 ? colours.faint : part(n);
       ctx.fillRect((x * w) / 1000, (y * h) / 1000, Math.max((wide * w) / 1000 - (wide * w > 4000 ? 1 : 0), 0.7), Math.max((tall * h) / 1000 - (tall * h > 3000 ? 1 : 0), 0.7));
@@ -850,7 +857,7 @@ function moves(S) {
       { name: "what is taken", width: "90px", picture: (r) => (made(r)?.parts ? draw(made(r).parts, "what is taken of it") : null) },
     ],
   });
-  section("What becomes what", ...S.notes.map((n) => el("p", { text: n })), t);
+  section("What becomes what", ...S.notes.map((n) => el("p", { text: n })), legend(key("c0", "a colour is a tensor of the checkpoint: what is taken of it, and where that lies in what is made"), key("rest", "the rest")), t);
   return t;
 }
 
@@ -860,11 +867,15 @@ function above() {
   const sign = { good: "✓", warn: "!", bad: "✕" }[D.tone];
   const cards = D.cards.map((c) => el("div", { class: "card " + (c.tone ?? "") }, el("span", { text: c.label }), el("strong", { text: c.value, title: c.value }), c.note ? el("small", { text: c.note, title: c.note }) : null));
   const found = D.findings.map((f) => el("li", { class: f.tone }, el("b", { text: f.word }), " " + f.text, f.hint ? el("small", { text: f.hint }) : null));
-  const shown = 20;
+  const shown = 20, box = el("div", { class: "cards" }, ...cards);
+  // Lines of about as many cards each.
+  const fit = () => box.style.setProperty("--across", Math.ceil(cards.length / Math.ceil(cards.length / Math.max(1, Math.floor((box.clientWidth + 8) / 158)))));
+  new ResizeObserver(fit).observe(box);
+  redraws.push(fit);
   document.querySelector("main").replaceChildren(...[
     el("header", {}, el("p", { class: "command", text: D.command }), el("h1", { text: D.title }), el("p", { class: "verdict " + D.tone }, el("span", { class: "sign", "aria-hidden": "true", text: sign ?? "" }), el("span", { text: D.verdict }))),
     D.note ? el("p", { text: D.note }) : null,
-    D.cards.length ? el("div", { class: "cards" }, ...cards) : null,
+    D.cards.length ? box : null,
     found.length ? el("ul", { class: "findings" }, ...found.slice(0, shown)) : null,
     found.length > shown ? el("details", {}, el("summary", { text: grouped(found.length - shown) + " more findings" }), el("ul", { class: "findings" }, ...found.slice(shown))) : null,
     D.more ? el("p", { text: D.more }) : null,

@@ -44,6 +44,7 @@ TEST_CASE("numbers in names count by their value") {
   CHECK(natural_less("layers.2.w", "layers.10.w"));
   CHECK_FALSE(natural_less("layers.10.w", "layers.2.w"));
   CHECK(natural_less("a", "a.b"));
+  CHECK(natural_less("a", "\xC3\xA9"));  // as bytes, whether or not char has a sign
   CHECK(natural_less("x.01", "x.1"));
   CHECK_FALSE(natural_less("x.1", "x.01"));
   CHECK_FALSE(natural_less("x", "x"));
