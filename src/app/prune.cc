@@ -25,6 +25,8 @@ class Pruning {
     result_.survey = survey_run(request_.survey, world_);
     result_.looks.resize(result_.survey.steps.size());
     result_.done.resize(result_.survey.steps.size());
+    for (const StepFacts& step : result_.survey.steps)
+      if (step.state == StepState::kDamaged) world_.events.warn(world_.events.line_of(*step.fault));
     decide_again();
   }
 

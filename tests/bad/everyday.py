@@ -193,6 +193,7 @@ def a_newest_step_whose_data_is_damaged_and_no_other_to_keep(c):
     """
     beside(c, "run/step-1", damaged)
     beside(c, "run/step-2", damaged)
+    (c.folder.parent / "run/.dcpctl-whole").mkdir()  # so that nothing can be noted
 
 
 @case("step_ambiguous", "list run", "prune run --keep-latest 1 --yes", "inspect run --step latest", exit=2)
