@@ -37,9 +37,10 @@ std::string page_html(const PageHead& head, const std::function<void(JsonWriter&
 void check_page(const Context& context, const std::string& file, const std::string& source, const std::string& other = "");
 void save_page(Context& context, const std::string& file, const std::string& page);
 
-// Text as it stands between tags or in an attribute; bytes that are not printable UTF-8 become \xNN.
 // With as many digits as a page shows: of whole numbers below a million all, of others four.
 double page_number(double value);
+
+// Text as it stands between tags or in an attribute; bytes that are not printable UTF-8 become \xNN.
 std::string html_text(std::string_view raw);
 
 }  // namespace dcp::cmd
