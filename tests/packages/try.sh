@@ -58,7 +58,7 @@ wheel() {
   "$scratch/venv/bin/python" "$here/tests/python/package.py"
   same "$(names_in "$bin")" \
     "$(grep -oP '^DCPCTL_API [^;(]*?\bdcpctl_\w+(?=\()' "$here/include/dcpctl/c.h" | sed 's/.*[ *]//' | sort)" "the program, which is the library, shows"
-  same "$(names_in "$scratch/venv/lib/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
+  same "$(names_in "$scratch/venv/libexec/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
   ! "$bin" inspect "${STORE#* }/fsdp2_ws4/ckpt" >/dev/null 2>&1 || wrong "a certificate of nobody is trusted"
   same "$("$scratch/venv/bin/pip" show dcpctl | sed -n 's/^Requires: *//p')" "" "the wheel requires"
   [ -f "$scratch/venv/share/man/man1/dcpctl-inspect.1" ] || wrong "no manual page"
@@ -102,7 +102,7 @@ aarch64() {
   wheel=$(echo "$1"/dcpctl-*aarch64.whl)
   python3 -m zipfile -e "$wheel" "$scratch/unpacked"
   chmod +x "$scratch"/unpacked/*.data/scripts/dcpctl
-  ln -s data/lib "$(echo "$scratch"/unpacked/*.data)/lib"  # as in an environment
+  ln -s data/libexec "$(echo "$scratch"/unpacked/*.data)/libexec"  # as in an environment
   works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
   reads_stores "$ckpt" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
   if ls "$1"/dcpctl-*-linux-aarch64.tar.gz >/dev/null 2>&1; then
