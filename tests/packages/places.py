@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The wheel, wherever an installer puts it: each place has the package, the program, and what reads stores.
+"""The wheel with each Python, wherever an installer puts it: each place has the package, the program, and what reads stores.
 
-    places.py WHEEL [PYTHON...]     run by store.py, whose STORE it reads; PYTHON: each that is tried, or the one that runs this
+    places.py WHEEL PYTHON...     run by store.py, whose STORE it reads
 """
 import os
 import subprocess
@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-CKPT = Path(__file__).resolve().parent.parent / "data/fsdp2_ws4/ckpt"
+TESTS = Path(__file__).resolve().parent.parent
+CKPT = TESTS / "data/fsdp2_ws4/ckpt"
 # What must work wherever the wheel is. Said of a place: where its package and its program were found.
 WORKS = """
 import sys, tempfile, os, subprocess
@@ -54,6 +55,7 @@ def everywhere(python, wheel, scratch):
     run(inside, "-m", "pip", *pip, wheel, env=clean)
     works(inside, venv, clean)
     run(venv / "bin/dcpctl", "--version", env=clean)
+    run(inside, "-X", "dev", TESTS / "python/package.py", env=clean)
 
     # Where nothing can be written.
     read_only = ("unshare", "--map-root-user", "--mount", "sh", "-ec", 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"; ! mkdir "$0/x" 2>/dev/null; exec "$@"')
@@ -82,7 +84,7 @@ def everywhere(python, wheel, scratch):
 
 def main(wheel, *pythons):
     wheel = Path(wheel).resolve()
-    for python in pythons or (sys.executable,):
+    for python in pythons:
         with tempfile.TemporaryDirectory() as scratch:
             everywhere(python, wheel, Path(scratch))
         version = run(python, "-c", "import sys; print(sys.version.split()[0])").strip()
