@@ -58,7 +58,8 @@ def everywhere(python, wheel, scratch):
     run(inside, "-X", "dev", TESTS / "python/package.py", env=clean)
 
     # Where nothing can be written.
-    read_only = ("unshare", "--map-root-user", "--mount", "sh", "-ec", 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"; ! mkdir "$0/x" 2>/dev/null; exec "$@"')
+    mount = ("unshare", "--mount", *(("--map-root-user",) if os.geteuid() else ()))
+    read_only = (*mount, "sh", "-ec", 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"; ! mkdir "$0/x" 2>/dev/null; exec "$@"')
     works((*read_only, venv, inside), venv, over(PYTHONDONTWRITEBYTECODE=""))
 
     target, other = scratch / "target", scratch / "other"
@@ -68,7 +69,7 @@ def everywhere(python, wheel, scratch):
         works(python, place, over(PYTHONPATH=place))
 
     base = scratch / "user"
-    run(python, "-m", "pip", *pip, "--user", "--break-system-packages", wheel, env=over(PYTHONUSERBASE=base, PIP_BREAK_SYSTEM_PACKAGES=1))
+    run(python, "-m", "pip", *pip, "--user", wheel, env=over(PYTHONUSERBASE=base, PIP_BREAK_SYSTEM_PACKAGES=1))
     works(python, base, over(PYTHONUSERBASE=base))
 
     by_hand = scratch / "by hand"

@@ -4,6 +4,7 @@
 #   try.sh tarball DIST    in an empty root, with nothing but the program and a checkpoint
 #   try.sh aarch64 DIST ROOT  what is for aarch64, under qemu; ROOT: what an arm64 Debian has, and its Python
 #   try.sh deb DEB         in a bare Debian, as root: installed, run, removed
+#   try.sh bare WHEEL      in a bare Debian, as root, with its Python and no compiler
 #   try.sh c10d DIST VENV  the modules of several ranks, built against the torch of a copy of VENV; two ranks
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -148,6 +149,15 @@ deb() {
   dpkg -r dcpctl >/dev/null
   [ ! -e /usr/bin/dcpctl ] || wrong "the program stays"
   echo "deb: well in $(. /etc/os-release && echo "$PRETTY_NAME")"
+}
+
+bare() {
+  {
+    apt-get -q update
+    DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3-venv python3-pip
+  } >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+  ! command -v cc || wrong "there is a compiler"
+  "$here/tests/packages/places.py" "$1" "$(command -v python3)"
 }
 
 c10d() {
