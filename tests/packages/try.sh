@@ -42,13 +42,13 @@ reads_stores() {  # CKPT PROGRAM...
 # What can be seen of a library.
 names_in() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
 
-# Pythons that the wheel is for.
+# Pythons that the wheel is for, each once.
 every_python() {
   local python
-  pythons=()
-  for python in "$HOME"/.pyenv/versions/3.*/bin/python3 "$(command -v python3)"; do
-    ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || pythons+=("$python")
-  done
+  mapfile -t pythons < <(for python in "$HOME"/.pyenv/versions/3.*/bin/python3 "$(command -v python3)"; do
+    "$python" -c 'import os, sys; sys.version_info < (3, 9) or print(os.path.realpath(sys.executable))' 2>/dev/null || true
+  done | sort -u)
+  [ ${#pythons[@]} -gt 0 ] || wrong "no Python from 3.9 on"
 }
 
 wheel() {
