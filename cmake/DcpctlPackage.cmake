@@ -21,6 +21,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Looks into, checks and rewrites checkpoints of torch.distributed.checkpoint
  without Python, without torch and without executing a pickle.")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)  # for stores
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE amd64)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)

@@ -54,7 +54,7 @@ function(dcpctl_unit_tests room labels)
   endforeach()
 endfunction()
 
-# dcpctl_module(NAME SOURCES ... LINKS ... RPATH ...): libdcpctl_NAME.so, beside the program in the build and in ${libdir}/dcpctl installed.
+# dcpctl_module(NAME SOURCES ... LINKS ... RPATH ...): libdcpctl_NAME.so, beside the program in the build and in ${libexecdir}/dcpctl installed.
 function(dcpctl_module name)
   cmake_parse_arguments(MODULE "" "" "SOURCES;LINKS;RPATH" ${ARGN})
   add_library(dcpctl_${name} MODULE ${MODULE_SOURCES})
@@ -69,11 +69,11 @@ function(dcpctl_module name)
   add_dependencies(dcpctl_modules dcpctl_${name})
   if(MODULE_RPATH)  # an empty entry would mean the folder that the user is in
     set(installed ${MODULE_RPATH})
-    if(SKBUILD)  # into lib/dcpctl of an environment, whatever its place will be: what is in it, too, is found from there
+    if(SKBUILD)  # into libexec/dcpctl of an environment, whatever its place will be: what is in it, too, is found from there
       foreach(folder IN LISTS MODULE_RPATH)
         string(REGEX MATCH "^(.*)/lib(64)?/python[^/]*/site-packages/" in_environment ${folder}/)
         if(in_environment)
-          file(RELATIVE_PATH relative ${CMAKE_MATCH_1}/lib/dcpctl ${folder})
+          file(RELATIVE_PATH relative ${CMAKE_MATCH_1}/libexec/dcpctl ${folder})
           list(TRANSFORM installed REPLACE "^${folder}$" "$ORIGIN/${relative}")
         endif()
       endforeach()
@@ -81,7 +81,7 @@ function(dcpctl_module name)
     set_target_properties(dcpctl_${name} PROPERTIES BUILD_RPATH "${MODULE_RPATH}" INSTALL_RPATH "$ORIGIN;${installed}")
   endif()
   if(DCPCTL_INSTALL)
-    install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dcpctl)
+    install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/dcpctl)
   endif()
 endfunction()
 

@@ -111,7 +111,7 @@ package_of() {  # TARGET
   # Not the settings of a wheel, which the last call may have left.
   cmake -S . -B "$build" -G Ninja -U 'SKBUILD*' -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/zig.cmake" -DDCPCTL_ZIG="$zig" \
     -DDCPCTL_TARGET="$target" -DDCPCTL_THIRD_PARTY="$PWD/$package_folder/third-party" -DDCPCTL_NOTICES="$PWD/$package_folder/notices-$target" \
-    -DDCPCTL_TOGETHER=ON -DDCPCTL_WITH_TORCH=OFF -DDCPCTL_WITH_CUDA=OFF -DDCPCTL_WITH_NET=$net -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=/usr \
+    -DDCPCTL_TOGETHER=ON -DDCPCTL_WITH_TORCH=OFF -DDCPCTL_WITH_CUDA=OFF -DDCPCTL_WITH_NET=$net -DCMAKE_INSTALL_PREFIX=/usr \
     -DOPENSSL_ROOT_DIR="$PWD/$package_folder/openssl-$target" -DOPENSSL_USE_STATIC_LIBS=ON \
     -DCMAKE_EXE_LINKER_FLAGS="$link" -DCMAKE_SHARED_LINKER_FLAGS=-s -DCMAKE_MODULE_LINKER_FLAGS=-s \
     >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }

@@ -12,7 +12,7 @@ std::vector<std::string> module_folders() {
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   folders.push_back(program.string());
-  folders.push_back((program / ".." / DCPCTL_LIBDIR / "dcpctl").lexically_normal().string());
+  folders.push_back((program / ".." / DCPCTL_MODULE_DIR).lexically_normal().string());
   return folders;
 }
 

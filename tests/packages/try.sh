@@ -2,8 +2,9 @@
 # What ./dev package has made is installed as its user would, and run.
 #   try.sh wheel DIST      by the lines of README.md, in an empty environment of Python
 #   try.sh tarball DIST    in an empty root, with nothing but the program and a checkpoint
-#   try.sh aarch64 DIST    what is for aarch64, under qemu
+#   try.sh aarch64 DIST ROOT  what is for aarch64, under qemu; ROOT: what an arm64 Debian has, and its Python
 #   try.sh deb DEB         in a bare Debian, as root: installed, run, removed
+#   try.sh bare WHEEL      in a bare Debian, as root, with its Python and no compiler
 #   try.sh c10d DIST VENV  the modules of several ranks, built against the torch of a copy of VENV; two ranks
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -41,8 +42,17 @@ reads_stores() {  # CKPT PROGRAM...
 # What can be seen of a library.
 names_in() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
 
+# Pythons that the wheel is for, each once.
+every_python() {
+  local python
+  mapfile -t pythons < <(for python in "$HOME"/.pyenv/versions/3.*/bin/python3 "$(command -v python3)"; do
+    "$python" -c 'import os, sys; sys.version_info < (3, 9) or print(os.path.realpath(sys.executable))' 2>/dev/null || true
+  done | sort -u)
+  [ ${#pythons[@]} -gt 0 ] || wrong "no Python from 3.9 on"
+}
+
 wheel() {
-  local wheel bin bytes lines
+  local wheel bin bytes lines pythons
   wheel=$(echo "$1"/dcpctl-*x86_64.whl)
   bytes=$(stat -c %s "$wheel")
   [ "$bytes" -lt 6000000 ] || wrong "$wheel has $bytes bytes"
@@ -55,10 +65,11 @@ wheel() {
   same "$(head -c 4 "$bin" | od -An -c | tr -d ' ')" '177ELF' "the installed program begins with"
   works "$ckpt" "$scratch" "$bin"
   reads_stores "$ckpt" "$bin"
-  "$scratch/venv/bin/python" "$here/tests/python/package.py"
+  every_python
+  "$here/tests/packages/places.py" "$wheel" "${pythons[@]}"
   same "$(names_in "$bin")" \
     "$(grep -oP '^DCPCTL_API [^;(]*?\bdcpctl_\w+(?=\()' "$here/include/dcpctl/c.h" | sed 's/.*[ *]//' | sort)" "the program, which is the library, shows"
-  same "$(names_in "$scratch/venv/lib/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
+  same "$(names_in "$scratch/venv/libexec/dcpctl/libdcpctl_net.so")" dcpctl_net "the module for stores shows"
   ! "$bin" inspect "${STORE#* }/fsdp2_ws4/ckpt" >/dev/null 2>&1 || wrong "a certificate of nobody is trusted"
   same "$("$scratch/venv/bin/pip" show dcpctl | sed -n 's/^Requires: *//p')" "" "the wheel requires"
   [ -f "$scratch/venv/share/man/man1/dcpctl-inspect.1" ] || wrong "no manual page"
@@ -81,7 +92,7 @@ PYTHON
 }
 
 tarball() {
-  local root=$scratch/root said
+  local root=$scratch/root said code
   mkdir -p "$root/data"
   tar -xzf "$1"/dcpctl-*-linux-x86_64.tar.gz -C "$scratch"
   cp "$scratch"/dcpctl-*/bin/dcpctl "$root/"
@@ -91,26 +102,38 @@ tarball() {
     [[ $said == *"model: 15 tensors, 8,298 parameters"* ]] || wrong "in an empty root inspect says: $said"
   fi
   works "$ckpt" "$scratch" "$root/dcpctl"
-  said=$("$root/dcpctl" inspect "${STORE% *}/none" 2>&1) && wrong "the static program reads a store"
+  said=$("$root/dcpctl" inspect "${STORE% *}/none" 2>&1) && code=0 || code=$?
+  same "$code" 5 "of a store the static program's exit code is"
   [[ $said == *"libdcpctl_net.so: a required module is missing"*"hint: it needs the program of a wheel or a .deb"* ]] || wrong "of a store the static program says: $said"
   [ -f "$scratch"/dcpctl-*/share/man/man1/dcpctl-inspect.1 ] || wrong "no manual page in the tarball"
   echo "tarball: well"
 }
 
 aarch64() {
-  local wheel
+  local wheel bin root=$2 run=(qemu-aarch64-static -L "$2")
   wheel=$(echo "$1"/dcpctl-*aarch64.whl)
+  [ "$(stat -c %s "$wheel")" -lt 6000000 ] || wrong "$wheel has $(stat -c %s "$wheel") bytes"
   python3 -m zipfile -e "$wheel" "$scratch/unpacked"
-  chmod +x "$scratch"/unpacked/*.data/scripts/dcpctl
-  ln -s data/lib "$(echo "$scratch"/unpacked/*.data)/lib"  # as in an environment
-  works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
-  reads_stores "$ckpt" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
-  if ls "$1"/dcpctl-*-linux-aarch64.tar.gz >/dev/null 2>&1; then
-    tar -xzf "$1"/dcpctl-*-linux-aarch64.tar.gz -C "$scratch"
-    works "$ckpt" "$scratch" qemu-aarch64-static "$scratch"/dcpctl-*-linux-aarch64/bin/dcpctl
-  fi
+  bin=$(echo "$scratch"/unpacked/*.data/scripts/dcpctl)
+  chmod +x "$bin"
+  ln -s data/libexec "${bin%/scripts/dcpctl}/libexec"  # as in an environment
+  works "$ckpt" "$scratch" "${run[@]}" "$bin"
+  reads_stores "$ckpt" "${run[@]}" "$bin"
+  printf '#!/bin/sh\nexec %s "$@"\n' "${run[*]} $bin" >"$scratch/program"
+  chmod +x "$scratch/program"
+  PYTHONPATH=$scratch/unpacked DCPCTL_LIBRARY=$bin DCPCTL_PROGRAM=$scratch/program "${run[@]}" "$(echo "$root"/usr/bin/python3.*[0-9])" - "$ckpt" <<'PYTHON'
+import platform, sys
+import dcpctl
+assert platform.machine() == "aarch64"
+ck = dcpctl.open(sys.argv[1])
+assert (len(ck), len(ck["model.norm.weight"].read())) == (67, 72), ck
+assert dcpctl.verify(sys.argv[1]).is_sound
+PYTHON
+  tar -xzf "$1"/dcpctl-*-linux-aarch64.tar.gz -C "$scratch"
+  works "$ckpt" "$scratch" qemu-aarch64-static "$scratch"/dcpctl-*-linux-aarch64/bin/dcpctl
   dpkg-deb -x "$1"/dcpctl_*_arm64.deb "$scratch/deb"
-  works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch/deb/usr/bin/dcpctl"
+  works "$ckpt" "$scratch" "${run[@]}" "$scratch/deb/usr/bin/dcpctl"
+  reads_stores "$ckpt" "${run[@]}" "$scratch/deb/usr/bin/dcpctl"
   echo "aarch64: well"
 }
 
@@ -126,6 +149,15 @@ deb() {
   dpkg -r dcpctl >/dev/null
   [ ! -e /usr/bin/dcpctl ] || wrong "the program stays"
   echo "deb: well in $(. /etc/os-release && echo "$PRETTY_NAME")"
+}
+
+bare() {
+  {
+    apt-get -q update
+    DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3-venv python3-pip
+  } >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+  ! command -v cc || wrong "there is a compiler"
+  "$here/tests/packages/places.py" "$1" "$(command -v python3)"
 }
 
 c10d() {

@@ -589,6 +589,27 @@ class Commands(unittest.TestCase):
         self.assertEqual(ran.returncode, 0)
         self.assertEqual(subprocess.run([sys.executable, "-m", "dcpctl", "verify", "/no/such"], stderr=subprocess.DEVNULL).returncode, 3)
 
+    def test_places(self):
+        """Where installers put the program, and where a wheel has it; an archive is named as what it is."""
+        script = "from dcpctl import _program; print(_program.find())"
+        with tempfile.TemporaryDirectory() as folder:
+            for home, program in (("a/lib/python3/site-packages", "a/bin"), ("b", "b/bin"), ("c", "c/dcpctl-1.0.data/scripts")):
+                shutil.copytree(Path(dcpctl.__file__).parent, Path(folder, home, "dcpctl"))
+                Path(folder, program).mkdir(parents=True)
+                self.assertIn("--target into an empty folder", self.alone(Path(folder, home), script))
+                at = Path(folder, program, "dcpctl")
+                at.write_text("")
+                self.assertEqual(self.alone(Path(folder, home), script), f"{at}\n")
+                self.assertIn("the program cannot be run: Permission denied", self.alone(Path(folder, home), "import dcpctl; dcpctl.list('.')"))
+            shutil.make_archive(Path(folder, "z"), "zip", Path(folder, "a/lib/python3/site-packages"))
+            self.assertIn("the package is in a zip file", self.alone(Path(folder, "z.zip"), script))
+
+    def alone(self, home, script):
+        """What a process says whose package is at `home`."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DCPCTL_")}
+        environment.update(PYTHONPATH=str(home))
+        return subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8").stdout
+
 
 if __name__ == "__main__":
     unittest.main()

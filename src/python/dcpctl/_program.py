@@ -22,11 +22,24 @@ def find(variable: str = "DCPCTL_PROGRAM") -> str:
     if named := os.environ.get(variable):
         return named
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # site-packages, or a folder of pip's --target
-    for beside in ("bin", os.path.join(os.pardir, os.pardir, os.pardir, "bin")):
-        at = os.path.normpath(os.path.join(home, beside, "dcpctl"))
-        if os.access(at, os.X_OK):
+    for folder in _folders(home):
+        at = os.path.join(folder, "dcpctl")
+        if os.path.isfile(at):
             return at
-    raise _errors.lacking("program_missing", "the program is not where the wheel puts it", path=home, hint=f"pip install --force-reinstall dcpctl; {variable} names another")
+    if os.path.isfile(home):
+        raise _errors.lacking("program_missing", "the package is in a zip file, of which no program can be run", path=home, hint="pip install it, or unpack it")
+    raise _errors.lacking(
+        "program_missing", "the program is not where the wheel puts it", path=home,
+        hint=f"pip install --force-reinstall dcpctl, and with --target into an empty folder (pip adds nothing to a bin that is there); {variable} names another",
+    )
+
+
+def _folders(home: str) -> Iterator[str]:
+    yield os.path.join(home, "bin")
+    yield os.path.normpath(os.path.join(home, os.pardir, os.pardir, os.pardir, "bin"))
+    if os.path.isdir(home):  # a wheel that somebody has unpacked
+        yield from (os.path.join(home, name, "scripts") for name in os.listdir(home) if name.startswith("dcpctl-") and name.endswith(".data"))
+
 
 
 class Record:
@@ -97,7 +110,7 @@ def run(record: type[R], command: str, arguments: Iterable[Path | None], options
     try:
         code, out, said = _wait(line, _environment(options))
     except OSError as why:
-        raise _errors.lacking("program_missing", f"the program cannot be run: {why.strerror}", path=line[0]) from None
+        raise _cannot_run(line[0], why) from None
     try:
         answer = json.loads(out or said.splitlines()[-1])  # a failure's comes last on standard error
     except (ValueError, IndexError):
@@ -152,7 +165,14 @@ def _error(code: int, told: Mapping[str, Any]) -> _errors.Error:
     return _errors.error(kind=_errors.KINDS.get(code, "machine"), what=told.get("message"), line=told.get("message"), **words)
 
 
+def _cannot_run(program: str, why: OSError) -> _errors.Error:
+    return _errors.lacking("program_missing", f"the program cannot be run: {why.strerror}", path=program)
+
+
 def main() -> None:
     """python -m dcpctl"""
     program = find()
-    os.execv(program, [program, *sys.argv[1:]])
+    try:
+        os.execv(program, [program, *sys.argv[1:]])
+    except OSError as why:
+        raise _cannot_run(program, why) from None
