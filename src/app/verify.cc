@@ -132,6 +132,7 @@ void note_catalog(const Catalog& catalog, VerifyResult& result) {
   result.objects = catalog.blobs.size();
   result.chunks = catalog.chunk_total;
   result.files = catalog.files.size();
+  result.file_bytes = file_bytes(catalog);
 }
 
 // What was read and found; one finding says how many records have no CRC.
