@@ -145,7 +145,10 @@ std::optional<Problem> lacking(const Config& config, const std::vector<MapSource
   if (!map || is_quantized(config) || config.architecture() != class_of(config.model_type(), Limits())) return {};
   std::vector<std::string_view> keys;
   for (const MapSource& s : published) keys.push_back(s.key);
-  if (2 * fit_of(*map, Side::kRight, keys).taken <= keys.size()) return {};
+  const uint64_t taken = fit_of(*map, Side::kRight, keys).taken;
+  const bool are_in_memory = fit_of(*map, Side::kLeft, keys).taken > taken;  // which transformers loads, too
+  const bool has_adapter = std::ranges::any_of(keys, [](std::string_view key) { return !adapter_of(key).empty(); });
+  if (2 * taken <= keys.size() || are_in_memory || has_adapter) return {};
   std::vector<std::string> missing;
   try {
     const MapOptions options{.from = Side::kRight, .unmapped = Unmapped::kDrop, .lists_sizes = true, .may_mix_dtypes = true};

@@ -29,7 +29,7 @@ std::vector<Problem> differences(const Config& config, const std::vector<MapSour
 std::vector<Problem> unused(const Config& config, std::span<const std::string_view> published);
 
 // Tensors that transformers loads by the class of config.json, and that are not among these, which are all of a model: model_differs, one for all.
-// None where it loads another class, or where some names are no published ones.
+// None where it loads another class, where most names are no published ones, and beside an adapter.
 std::optional<Problem> lacking(const Config& config, const std::vector<MapSource>& published);
 
 // The shapes that config.json gives to a model's tensors.

@@ -64,6 +64,9 @@ def lacking(model, folder):
     run = lambda *arguments: subprocess.run([DCPCTL, *map(str, arguments)], capture_output=True, text=True)
     whole = run("verify", folder / "out", "--quick")
     check(whole.returncode == 0 and "config.json" not in whole.stdout, f"{name}: verify: {whole.stdout}")
+    model.save_pretrained(folder / "memory", save_original_format=False)
+    whole = run("verify", folder / "memory", "--quick")
+    check(whole.returncode == 0, f"{name}: saved with the names in memory: {whole.stdout}")
     keys = sorted(json.loads((folder / "out/model.safetensors.index.json").read_text())["weight_map"])
     for key in {keys[0], keys[len(keys) // 2], keys[-1]}:
         made = run("convert", folder / "out", folder / "lacking", "--exclude", key, "--map", "none", "--assets", folder / "out", "--max-shard-size", "1MB", "--force")
