@@ -105,17 +105,19 @@ const Condition* unmet_of(const ModelMap& map, const Line& line, const Config& c
   return nullptr;
 }
 
-// Of all lines with a tensor of this name, if none has it whatever config.json says.
+// Of all lines with a tensor of this name, below any root, if none has it whatever config.json says.
 const Condition* unmet_of(const ModelMap& map, const Takers& takers, std::string_view name, const Config& config) {
-  const Condition* unmet = nullptr;
-  const Key key = key_of(name);
   std::vector<uint64_t> numbers;
-  for (const Taker& t : takers.of_form(key)) {
-    if (!fits(t.pattern, key, numbers)) continue;
-    unmet = unmet_of(map, map.lines[t.line], config);
-    if (unmet == nullptr) return nullptr;
+  for (;; name.remove_prefix(name.find('.') + 1)) {
+    const Condition* unmet = nullptr;
+    const Key key = key_of(name);
+    for (const Taker& t : takers.of_form(key)) {
+      if (!fits(t.pattern, key, numbers)) continue;
+      unmet = unmet_of(map, map.lines[t.line], config);
+      if (unmet == nullptr) return nullptr;
+    }
+    if (unmet != nullptr || name.find('.') == name.npos) return unmet;
   }
-  return unmet;
 }
 
 bool is_quantized(const Config& config) { return config.has("quantization_config") || config.has("compression_config"); }
