@@ -11,7 +11,8 @@ namespace {
 constexpr const char* kText =
     R"(Rewrites CKPT with the floating-point tensors of the model in --dtype, or as --dtype-rule says. Kind and layout stay the same: a DCP
 folder stays a DCP folder with the same chunks on the same ranks, a .pt file a .pt file, and safetensors stay safetensors in the same number
-of files. Optimizer state, scales, integers and Python objects stay as they are.
+of files, a Hugging Face folder with its configuration, which says the new dtype, and tokenizer. Optimizer state, scales, integers and Python
+objects stay as they are.
 
 The last save of a training run, for use elsewhere:
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "app/stages.h"
 #include "base/file_names.h"
 #include "catalog/kind.h"
 #include "inputs/run.h"
@@ -91,6 +92,25 @@ void understand_words(InspectOptions& o, Option& argument, Context& context) {
   for (const std::string& word : o.words) o.keys.rules.push_back({KeyRule::Kind::kInclude, word});
 }
 
+bool opens(const std::string& path, const InspectOptions& o, Context& context) try {
+  open_source({.path = path, .follow_links = o.source.follow_links}, context, reading_cap(o.max_memory));
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
+// The command that shows a step: of the newest complete one, else of one that opens.
+std::string how_to_see(const InspectOptions& o, const RunSurvey& run, Context& context) {
+  const std::string command = "dcpctl inspect " + escaped(o.source.path);
+  const auto of_step = [&](const StepFacts& s) { return "'" + command + " --step " + std::to_string(s.number) + "'"; };
+  if (const std::optional<size_t> newest = run.newest())
+    return "see one of them with " + of_step(run.steps[*newest]) + ", the newest complete one with '" + command + " --step latest'\n";
+  const auto shown = std::find_if(run.steps.rbegin(), run.steps.rend(), [&](const StepFacts& s) { return opens(s.path, o, context); });
+  if (shown == run.steps.rend()) return {};
+  const bool by_itself = shown->state == StepState::kUnfinished;
+  return "see one of them with " + (by_itself ? "'dcpctl inspect " + escaped(shown->path) + "'" : of_step(*shown)) + "\n";
+}
+
 // The steps of what turned out to be a run. Throws what opening threw if it is none, or was asked for what only a checkpoint has.
 InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
   try {
@@ -120,12 +140,7 @@ InspectAnswer answer_or_steps(const InspectOptions& o, Context& context) {
              context, found);
   if (!o.html.empty()) save_page(context, o.html, list_html(found.survey));
   print_steps(found.survey, {}, context);
-  const std::string run = "dcpctl inspect " + escaped(o.source.path);
-  const std::optional<size_t> newest = found.survey.newest();
-  const std::string number = std::to_string(found.survey.steps[newest.value_or(found.survey.steps.size() - 1)].number);
-  const std::string how =
-      "see one of them with '" + run + " --step " + number + "', the newest complete one with '" + run + " --step latest'\n";
-  context.print(fitted(context, how, STDOUT_FILENO));
+  if (const std::string how = how_to_see(o, found.survey, context); !how.empty()) context.print(fitted(context, how, STDOUT_FILENO));
   const bool is_damaged = std::ranges::any_of(found.survey.steps, [](const StepFacts& s) { return word_of(s) == "damaged"; });
   return {.document = {}, .exit = is_damaged ? Exit::kAnswerNo : Exit::kOk};
 }

@@ -25,7 +25,8 @@ namespace {
 
 // From a manifest: the checkpoint may be whole and yet another one.
 bool is_difference(const Problem& p) {
-  return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo && p.id != ProblemId::shards_equal;
+  const bool is_of_model = p.id == ProblemId::shards_equal || p.id == ProblemId::model_differs;
+  return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo && !is_of_model;
 }
 
 bool has_not_finite(const std::optional<StatsResult>& stats) { return stats && !not_finite_text(*stats).empty(); }

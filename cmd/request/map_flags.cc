@@ -1,9 +1,13 @@
 #include "request/map_flags.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "app/mapped.h"
 #include "base/file_names.h"
 #include "base/text.h"
 #include "line/command.h"
+#include "maps/names.h"
 #include "select/select.h"
 
 namespace dcp::cmd {
@@ -89,9 +93,11 @@ void describe(const MapAnswer& answer, Context& context) {
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
     context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed));
-  if (!made.kept.empty())
-    context.info(counted(made.kept.size(), "tensor") + " that the map does not know, under " + (made.kept.size() == 1 ? "its" : "their") +
-                 " own name" + (made.kept.size() == 1 ? "" : "s") + ": " + list_of(made.kept, LeftOut::kNamed));
+  std::vector<std::string> kept;  // of adapters another message tells
+  std::ranges::copy_if(made.kept, std::back_inserter(kept), [](const std::string& key) { return maps::adapter_of(key).empty(); });
+  if (!kept.empty())
+    context.info(counted(kept.size(), "tensor") + " that the map does not know, under " + (kept.size() == 1 ? "its" : "their") +
+                 " own name" + (kept.size() == 1 ? "" : "s") + ": " + list_of(kept, LeftOut::kNamed));
   if (answer.left_out.size() > 4)
     for (const std::string& key : answer.left_out) context.verbose("  " + escaped(key));
   if (!made.not_made.empty()) context.info("not written, because the source has no data for it: " + list_of(made.not_made));

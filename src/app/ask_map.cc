@@ -218,26 +218,38 @@ maps::Mapping through(const Asked& ask, const AskedModel& model, const Route& ro
 // --- names that are published
 
 void report_published(const Asked& ask, const maps::Config& config, std::string text, const std::vector<std::string>& lacking) {
-  text +=
-      "keys already have the published names, and everything that " + std::string(maps::tried_against("transformers")) + " loads is there";
+  const std::string is = config.architecture(), loads = maps::class_of(config.model_type(), Limits());
+  text += "keys already have the published names";
+  if (ask.q.may_be_other_class) text += " of " + escaped(loads) + "; what else " + escaped(is) + " needs is not known";
+  else text += ", and everything that " + std::string(maps::tried_against("transformers")) + " loads is there";
   for (const std::string& name : lacking) text += (&name == &lacking.front() ? " except " : ", ") + name;
   ask.tell(text);
-  const std::string is = config.architecture(), loads = maps::class_of(config.model_type(), Limits());
   if (ask.q.assets.empty() && !is.empty() && !loads.empty() && is != loads)
     ask.tell(config.path() + ": architectures is " + escaped(is) + ", but transformers loads model_type " + escaped(config.model_type()) +
              " as " + loads);
 }
 
 // Copies of tied weights that are there, and not written.
-void report_ties(const Asked& ask, const maps::Mapping& made) {
+std::vector<std::string> tied_of(const Asked& ask, const maps::Mapping& made) {
   const auto is_written = [&](uint32_t source) {
     return std::ranges::any_of(made.targets, [&](const IndexMap& m) {
       return std::ranges::any_of(m.blocks, [&](const IndexBlock& b) { return b.source == source; });
     });
   };
+  std::vector<std::string> all;
   for (const maps::Tie& t : made.ties)
     if (!t.tensor.blocks.empty() && !is_written(t.tensor.blocks[0].source))
-      ask.tell("left out " + shortened(ask.key_of(t.tensor.blocks[0].source)) + ": it is tied to " + shortened(t.same_as.key));
+      all.push_back("left out " + shortened(ask.key_of(t.tensor.blocks[0].source)) + ": it is tied to " + shortened(t.same_as.key));
+  return all;
+}
+
+// A model without them is another than the one that was trained, and no map merges them.
+void warn_of_adapters(const Asked& ask, const std::vector<std::string>& kept) {
+  std::vector<std::string> adapters;
+  std::ranges::copy_if(kept, std::back_inserter(adapters), [](const std::string& key) { return !maps::adapter_of(key).empty(); });
+  if (!adapters.empty())
+    ask.world.events.warn(counted(adapters.size(), "tensor") + (adapters.size() == 1 ? " is" : " are") + " of " +
+                          std::string(maps::adapter_of(adapters[0])) + ", which is not merged into the weights: " + list_of(adapters, 10));
 }
 
 // What transformers loads must be there. Nothing is moved, but copies of tied weights and prefixes of wrappers are left out: what the map makes
@@ -248,7 +260,8 @@ std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const
     return {};
   }
   const Route route{.map = *published, .to = {}, .from = maps::Side::kRight};
-  MapAnswer answer{.map = *published, .to = {}, .made = through(ask, model, route, model.run.model, Of::kModel), .run = {}, .left_out = {}};
+  MapAnswer answer{
+      .map = *published, .to = {}, .made = through(ask, model, route, model.run.model, Of::kModel), .run = {}, .tied = {}, .left_out = {}};
   check_holds(answer.made, ask.world);
   const auto not_applied = [&]() -> std::optional<MapAnswer> {
     report_published(ask, model.config, "no map applied: ", answer.made.not_made);
@@ -258,7 +271,7 @@ std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const
   maps::MapOptions back = options_for(ask, answer.map, nullptr);
   back.from = maps::Side::kLeft;
   follow_by(answer.map, model.config, back, {}, answer.made);
-  report_ties(ask, answer.made);
+  answer.tied = tied_of(ask, answer.made);
   const auto is_unchanged = [&](const Entry& e) {
     return e.is_blob() || std::ranges::binary_search(answer.made.targets, e.key, {}, &IndexMap::key);
   };
@@ -268,6 +281,8 @@ std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const
     return answer;
   }
   not_applied();
+  warn_of_adapters(ask, answer.made.kept);
+  std::erase_if(answer.made.kept, [](const std::string& key) { return !maps::adapter_of(key).empty(); });
   if (!answer.made.kept.empty()) ask.tell(counted(answer.made.kept.size(), "more tensor") + ": " + list_of(answer.made.kept, 10));
   return {};
 }
@@ -418,10 +433,10 @@ MapAnswer answer_of(const Asked& ask, const AskedModel& model, Route route) {
   maps::Mapping made = naming_fitting(ask, route, model.named(),
                                       [&] { return through(ask, model, route, model.named(), has_model ? Of::kModel : Of::kState); });
   if (!made.problems.empty()) made.problems.front() = with_fitting(ask, route, model.named(), std::move(made.problems.front()));
-  MapAnswer answer{.map = {}, .to = {}, .made = {}, .run = {}, .left_out = {}};
+  MapAnswer answer{.map = {}, .to = {}, .made = {}, .run = {}, .tied = {}, .left_out = {}};
   answer.keeps_names = !route.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(ask, route.map, made.targets);
   if (answer.keeps_names) report_published(ask, model.config, "", made.not_made);
-  if (has_model && made.problems.empty()) report_ties(ask, made);
+  if (has_model && made.problems.empty()) answer.tied = tied_of(ask, made);
   if (!model.run.is_bare_model()) {
     route.from = made.from;
     maps::Mapping optimized = has_model ? through(ask, model, route, model.run.optimized, Of::kState)
@@ -453,6 +468,20 @@ PublishedModel published_by(const Asked& ask, const AskedModel& model, const Map
   return published;
 }
 
+// Of what has the published names.
+void warn_of_unused(const Asked& ask, const AskedModel& model, const MapAnswer* answer) {
+  maps::Config config = model.config;
+  if (!config.is_given() || !ask.q.quantized.empty()) return;
+  for (const maps::Setting& s : ask.request.settings)
+    if (config.has(s.name)) config.set(s);
+  std::vector<std::string_view> keys = keys_of(model.named());
+  if (answer != nullptr) {
+    keys.clear();
+    for (const IndexMap& m : answer->made.targets) keys.push_back(m.key);
+  }
+  for (const Problem& p : maps::unused(config, keys)) ask.world.events.warn(ask.world.events.line_of(p));
+}
+
 }  // namespace
 
 AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& q) {
@@ -471,8 +500,11 @@ AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& q) 
     std::ranges::sort(a->left_out);
     a->left_out.erase(std::ranges::unique(a->left_out).begin(), a->left_out.end());
   }
-  if (a == nullptr || (!a->to && (choice.are_published || a->made.from == maps::Side::kLeft)))
+  if (a != nullptr) warn_of_adapters(ask, a->made.kept);
+  if (a == nullptr || (!a->to && (choice.are_published || a->made.from == maps::Side::kLeft))) {
     asked.published = published_by(ask, model, a);
+    warn_of_unused(ask, model, a);
+  }
   return asked;
 }
 

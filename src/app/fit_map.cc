@@ -21,7 +21,7 @@ std::optional<Problem> difference(const Ask& ask) {
   using enum ProblemId;
   constexpr ProblemId kAll[] = {map_config,         map_size_unknown, map_size_differs, map_size_remainder, map_index_gap,
                                 map_tensor_missing, map_key_unmapped, map_side_unclear, map_name_twice,     map_dtypes_differ,
-                                map_auto_none,      map_auto_several, map_quantized};
+                                map_auto_none,      map_auto_several, map_quantized,    map_tied_differ};
   try {
     ask();
     return {};
@@ -93,7 +93,7 @@ std::string expected_names(const std::string& model_type) {
   return all;
 }
 
-[[noreturn]] void refuse(const maps::Config& config, const Selection& s, const Problem& why) {
+Problem model_difference(const maps::Config& config, const Selection& s, const Problem& why) {
   Problem p = make_problem(ProblemId::model_differs, {.path = config.path(), .tensor = why.place.tensor});
   p.quote = why.quote;
   if (why.id == ProblemId::map_tensor_missing) {
@@ -105,10 +105,12 @@ std::string expected_names(const std::string& model_type) {
   } else {
     p.got = why.got.empty() ? why.what : why.got;
     p.expected = why.expected;
+    p.names = why.names;
     if (why.id == ProblemId::map_size_differs) p.hint = why.hint;
+    if (why.id == ProblemId::map_tied_differ) p.remedy = why.remedy;
   }
   if (s.root.empty() && s.stripped_root.empty() && s.dropped_non_model.keys == 0 && is_more_than_model(s)) p.remedy = Remedy::kModelOnly;
-  throw Error(std::move(p));
+  return p;
 }
 
 }  // namespace
@@ -149,7 +151,11 @@ AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion q) {
     return wrong;
   };
   std::optional<Problem> wrong = wrong_of(q);
-  if (!wrong) return asked;
+  if (!wrong) {
+    if (asked.answer)
+      for (maps::Tie& t : asked.answer->made.ties) t.difference = model_difference(config, q.selection, t.difference);
+    return asked;
+  }
   if (wrong->id == ProblemId::map_quantized) {  // the others must be those of the model
     MapQuestion of_others = q;
     of_others.quantized = quantized_of(q.catalog, q.selection);
@@ -161,7 +167,7 @@ AskedMap ask_fitting_map(MapRequest request, World& world, MapQuestion q) {
                            "the published names: no map is applied to quantized weights");
   }
   if (loads.empty()) return as_it_is(no_map);
-  refuse(config, q.selection, *wrong);
+  throw Error(model_difference(config, q.selection, *wrong));
 }
 
 }  // namespace dcp

@@ -69,7 +69,9 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
     result.map = ask_map(request.map, world,
                          {.catalog = catalog, .selection = selection, .assets = {}, .has_run = !select.model_only && select.root.empty()})
                      .answer;
-    if (result.map) {  // a missing file is why a map lacks its tensors
+    if (result.map) {
+      for (const std::string& text : result.map->tied) world.events.info(text);
+      // a missing file is why a map lacks its tensors
       std::vector<Problem>& problems = result.map->made.problems;
       const auto is_damage = [](const Problem& p) { return p.severity == Severity::kDamage; };
       std::ranges::copy_if(structure, std::inserter(problems, problems.begin()), is_damage);

@@ -62,7 +62,7 @@ bool KeptSteps::is_whole(size_t s, Look look) {
   StepFacts& step = result_.survey.steps[s];
   StepLook& found = result_.looks[s];
   const std::string files = files_of(world_.store, step.path);
-  found.data_bytes = 0;
+  found.bytes = 0;
   std::optional<Problem> damage;
   for (const std::string& checkpoint : step.parts.empty() ? std::vector{step.path} : step.parts)
     if (!damage) damage = damage_of(checkpoint, look, found);
@@ -99,7 +99,7 @@ std::optional<Problem> KeptSteps::damage_of(const std::string& checkpoint, Look 
     if (c != ProblemClass::kInput && c != ProblemClass::kAnswerNo) throw;
     return e.problem();
   }
-  found.data_bytes += result.data_bytes;
+  found.bytes += result.file_bytes;
   for (const Problem& p : result.findings) {
     if (p.severity >= Severity::kDamage) {                           // the worst come first
       if (class_of(p.id) == ProblemClass::kMachine) throw Error(p);  // what cannot be read now is not known to be damaged

@@ -17,6 +17,7 @@ struct MapAnswer {
   std::optional<maps::ModelMap> to;  // applied to the result of `map`
   maps::Mapping made;                // sources are TensorIds
   std::optional<maps::RunState> run;
+  std::vector<std::string> tied;      // tensors that are not written, as text: said once they are known to be equal
   std::vector<std::string> left_out;  // keys of the tensors in made.left_out
   bool stays_published = false;       // the map only leaves out what it does not publish
   bool keeps_names = false;           // what it publishes is called so already

@@ -1,6 +1,8 @@
 #include "app/model_config.h"
 
+#include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -64,7 +66,7 @@ std::optional<maps::Config> config_in(const std::string& folder, Store& store) {
   }
 }
 
-std::vector<Problem> differences_from(const maps::Config& config, const Catalog& catalog, const Selection& selection) {
+std::vector<maps::MapSource> plain_tensors(const Catalog& catalog, const Selection& selection) {
   std::vector<std::string_view> keys;
   for (const Entry& e : selection.entries) keys.push_back(e.key);
   const KnownKeys known(std::move(keys));
@@ -76,25 +78,44 @@ std::vector<Problem> differences_from(const maps::Config& config, const Catalog&
     const bool is_plain = t.dtype_known && is_cast_target(t.dtype) && !known.has_below(std::string(e.key));
     if (is_plain) sources.push_back({.key = e.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
   }
-  return maps::differences(config, sources);
+  return sources;
+}
+
+std::vector<Problem> shapes_differing(const maps::Config& config, const std::vector<maps::MapSource>& sources) {
+  std::vector<Problem> found = maps::differences(config, sources);
+  for (Problem& p : found) {
+    p.severity = Severity::kDamage;
+    if (p.hint.empty()) p.hint = "the tensor is of another model than " + config.path() + ", or a part of what it was";
+  }
+  return found;
+}
+
+// One of the files of a model has a part of it.
+bool is_whole_model(const Catalog& catalog) {
+  return catalog.traits().tensors_only && (!catalog.single_file || split_path(catalog.path).name == "model.safetensors");
 }
 
 }  // namespace
 
-std::vector<Problem> differences_from_config(const Catalog& catalog, Store& store) {
+std::vector<Problem> differences_from_config(const Catalog& catalog, bool is_whole, Store& store) {
   const std::optional<maps::Config> config = config_in(catalog.folder, store);
   if (!config) return {};
-  std::vector<Problem> found = differences_from(*config, catalog, select_keys(catalog, {}));
+  const Selection all = select_keys(catalog, {});
+  const std::vector<maps::MapSource> sources = plain_tensors(catalog, all);
+  std::vector<Problem> found = shapes_differing(*config, sources);
   if (found.empty() && !catalog.traits().tensors_only) {
     try {
-      found = differences_from(*config, catalog, select_keys(catalog, {.model_only = true}));
+      const Selection model = select_keys(catalog, {.model_only = true});
+      found = shapes_differing(*config, plain_tensors(catalog, model));
     } catch (const Error&) {  // no model, or several
     }
   }
-  for (Problem& p : found) {
-    p.severity = Severity::kDamage;
-    if (p.hint.empty()) p.hint = "the tensor is of another model than " + config->path() + ", or a part of what it was";
-  }
+  if (!catalog.traits().tensors_only) return found;
+  std::vector<std::string_view> keys;
+  for (const maps::MapSource& s : sources) keys.push_back(s.key);
+  std::ranges::move(maps::unused(*config, keys), std::back_inserter(found));
+  if (is_whole && sources.size() == all.entries.size() && is_whole_model(catalog))
+    if (auto p = maps::lacking(*config, sources)) found.push_back(std::move(*p));
   return found;
 }
 

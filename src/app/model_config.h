@@ -27,9 +27,9 @@ maps::KeepsFloat32 kept_by_family(const maps::Config& config, DType as);
 // By model_config(). A file that nobody named need not be a configuration.
 maps::KeepsFloat32 kept_by_family(const std::string& named, const std::vector<std::string>& folders, DType as, Store& store);
 
-// What transformers would refuse, as damage: the first difference. Nothing without a config.json, or with one that is not a model's. Packed
-// weights have shapes of their own.
-std::vector<Problem> differences_from_config(const Catalog& catalog, Store& store);
+// What transformers would refuse, or load with random values, as damage; what it would not load, as a warning. Nothing without a config.json, or with
+// one that is not a model's. Packed weights have shapes of their own. Of a model that is not whole, what is missing is known.
+std::vector<Problem> differences_from_config(const Catalog& catalog, bool is_whole, Store& store);
 
 // How large the tensors are that ranks have parts of: then it shows which of them each rank has whole. By the keys of the catalog. config.json is
 // that of `configs` which knows the key first; those that are not there are passed over.

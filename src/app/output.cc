@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "app/model_config.h"
 #include "app/publishing.h"
 #include "app/resources.h"
 #include "base/file_names.h"
@@ -118,7 +119,13 @@ Plan plan_output(const OutputRequest& request, const OutputLayout& given, const 
     if (request.kind == Form::kDcp) return plan_dcp(source, selection, where);
     return plan_item_folder(source, selection, {where, request.model_in_safetensors, request.device_type});
   }
-  if (request.kind == Form::kSameFolder) return same_folder(request, given.units, source, selection);
+  const bool is_published =
+      source.catalog.traits().tensors_only && !source.catalog.single_file && has_config(source.catalog.folder, world.store);
+  if (request.kind == Form::kSameFolder) {
+    Plan plan = same_folder(request, given.units, source, selection);
+    if (is_published) copy_assets({source.catalog.folder, main_dtype(source.catalog, selection), selected.published}, world, plan);
+    return plan;
+  }
   LayoutOptions layout;
   layout.units = given.units;
   layout.weights_only_safe = request.weights_only_safe;
@@ -135,6 +142,7 @@ Plan plan_output(const OutputRequest& request, const OutputLayout& given, const 
   layout.file_of_path = request.like_index;
   Plan plan = plan_safetensors(source, selection, layout);
   if (!request.assets.empty()) copy_assets({request.assets, main_dtype(source.catalog, selection), selected.published}, world, plan);
+  else if (is_published && request.kind == Form::kShards && !request.one_value) note_assets(source.catalog.folder, world);
   return plan;
 }
 

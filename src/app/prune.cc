@@ -152,7 +152,7 @@ class Pruning {
 uint64_t PruneResult::to_free() const { return std::accumulate(frees.begin(), frees.end(), uint64_t{0}); }
 
 uint64_t PruneResult::bytes_to_read() const {
-  return std::accumulate(to_read.begin(), to_read.end(), uint64_t{0}, [&](uint64_t sum, size_t s) { return sum + looks[s].data_bytes; });
+  return std::accumulate(to_read.begin(), to_read.end(), uint64_t{0}, [&](uint64_t sum, size_t s) { return sum + looks[s].bytes; });
 }
 
 bool PruneResult::has_work() const {

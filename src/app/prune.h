@@ -33,7 +33,7 @@ enum class Done : uint8_t { kNothing, kYes, kChanged, kFailed };  // kChanged: c
 struct StepLook {
   bool heads = false, data = false;
   bool data_before = false;  // by an earlier run, and its files are still the same
-  uint64_t data_bytes = 0;   // that its records have
+  uint64_t bytes = 0;        // that reading its data reads: objects and heads of items, too
 };
 
 struct PruneResult {

@@ -121,4 +121,14 @@ void copy_assets(const AssetsRequest& request, World& world, Plan& plan) {
   add_assets(plan, std::move(assets));
 }
 
+void note_assets(const std::string& folder, World& world) {
+  std::vector<std::string> names{"config.json"};
+  if (!world.store.read_capabilities(folder).network) {
+    const std::set<std::string> all = asset_names(folder, world.store);
+    names.assign(all.begin(), all.end());
+  }
+  world.events.info("not written: " + list_of(names) + "; " + world.events.name_of("assets") + " " + escaped(folder) + " copies " +
+                    (names.size() == 1 ? "it" : "them"));
+}
+
 }  // namespace dcp

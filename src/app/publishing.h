@@ -29,5 +29,7 @@ struct AssetsRequest {
 };
 // Adds the assets (plan/assets.h) of a folder to the plan of a folder. Throws no_such_path, no_assets, over_limit, map_config.
 void copy_assets(const AssetsRequest& request, World& world, Plan& plan);
+// Says which assets of the source's folder, which has a config.json, are not written.
+void note_assets(const std::string& folder, World& world);
 
 }  // namespace dcp

@@ -287,7 +287,9 @@ DerivedPart derive_part(const SourceFacts& source, TensorId tensor, const IndexM
 }
 
 void compare_ties(const Ready& ready, const Selected& selected, unsigned workers, World& world) {
-  if (selected.map) compare_ties(selected.map->made.ties, ready.opened.with(ready.resolved), workers, world);
+  if (!selected.map) return;
+  compare_ties(selected.map->made.ties, ready.opened.with(ready.resolved), workers, world);
+  for (const std::string& text : selected.map->tied) world.events.info(text);
 }
 
 // --- planned

@@ -135,7 +135,7 @@ struct DerivedPart {
 };
 DerivedPart derive_part(const SourceFacts& source, TensorId tensor, const IndexMap& map, DType dtype);
 
-// Checks that what a map ties is equal. Throws map_tied_differ.
+// Checks that what a map ties is equal, and says what of it is left out. Throws map_tied_differ, or model_differs.
 void compare_ties(const Ready& ready, const Selected& selected, unsigned workers, World& world);
 
 // --- planned

@@ -47,7 +47,9 @@ std::vector<Problem> look_around(const OpenedCatalog& opened, Store& store) {
   add(findings, find_overlapping_items(catalog));
   add(findings, inspect_folder(store, catalog));
   add(findings, find_unsafe_pickles(catalog));
-  add(findings, differences_from_config(catalog, store));
+  const bool is_whole = std::ranges::find(findings, Severity::kDamage, &Problem::severity) == findings.end() &&
+                        std::ranges::none_of(findings, tells_unseen_shards);
+  add(findings, differences_from_config(catalog, is_whole, store));
   return findings;
 }
 
@@ -94,7 +96,8 @@ std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog&
   for (const Problem& p : findings) {
     if (p.severity < Severity::kDamage) continue;
     is_damaged = true;
-    if (maps::is_of_sizes(p) || p.id == ProblemId::map_config) return std::nullopt;  // the others are no model either
+    if (maps::is_of_sizes(p) || p.id == ProblemId::map_config || p.id == ProblemId::model_differs)
+      return std::nullopt;  // the others are no model either
     const std::vector<std::string> keys = keys_of(p);
     if (keys.empty() && p.id != ProblemId::file_missing && p.id != ProblemId::item_past_end) return std::nullopt;
     names.insert(keys.begin(), keys.end());
@@ -132,6 +135,7 @@ void note_catalog(const Catalog& catalog, VerifyResult& result) {
   result.objects = catalog.blobs.size();
   result.chunks = catalog.chunk_total;
   result.files = catalog.files.size();
+  result.file_bytes = file_bytes(catalog);
 }
 
 // What was read and found; one finding says how many records have no CRC.

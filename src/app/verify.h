@@ -45,6 +45,7 @@ struct VerifyResult {
   uint64_t records = 0;                    // whose CRC was checked
   uint64_t records_without_crc = 0;        // that were read, but have none
   uint64_t bytes = 0;                      // read
+  uint64_t file_bytes = 0;                 // of the data files: what reading all of it reads
   uint64_t left_out_records = 0, left_out_bytes = 0, data_records = 0, data_bytes = 0;
   uint64_t compared_keys = 0, compared_files = 0;  // with a manifest
   bool wrote_manifest = false;

@@ -333,6 +333,8 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   result.workers = fit(result.source->opened, plan, request.verify_after ? kPassBytes : kMiB, world, result.planned_memory);
   planned();
   if (request.dry_run) {
+    if (selected.map)
+      for (const std::string& text : selected.map->tied) world.events.info(text);
     if (world.leads()) check_output_room(world.io, output.path, output.is_folder(), request.replace, plan.bytes_to_write);
     return;
   }

@@ -82,8 +82,9 @@ enum class Remedy : uint8_t {
   kModelOnly,              // the model without what is beside it
   kBelowWorldSize,         // `expected`, the world size
   kSplitObjects,           // a file in which containers are keys
+  kSetting,                // the first of Problem::names, a setting of a map
 };
-constexpr Remedy kLastRemedy = Remedy::kSplitObjects;
+constexpr Remedy kLastRemedy = Remedy::kSetting;
 
 struct Problem {
   ProblemId id{};

@@ -141,6 +141,12 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
   return false;
 }
 
+// The name of a folder in `path` that `below` leads through.
+std::string first_below(const std::string& path, const std::string& below) {
+  const size_t at = path.size() + 1;
+  return at < below.size() ? below.substr(at, below.find('/', at) - at) : "";
+}
+
 constexpr std::string_view kUnfinishedMetadata = ".metadata.tmp";
 
 bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
@@ -158,12 +164,17 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
   const Foreign foreign = foreign_of(store, path, entries, names);
   if (auto checkpoints = checkpoints_below(store, path); !checkpoints.empty()) {
+    const std::vector<std::string> all = checkpoints;
+    std::erase_if(checkpoints, [&](const std::string& c) { return is_unfinished_name(first_below(path, c)); });
+    const bool are_unfinished = checkpoints.empty();
+    if (are_unfinished) checkpoints = all;
     const auto others =
         std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";
     const bool apart = !others.empty() && others.begin() == checkpoints.begin() + 1;  // accelerate saves a model and its optimizer apart
-    p.hint = apart ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})
-                   : "give one of them: " + joined(checkpoints);
+    p.hint = apart            ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})
+             : are_unfinished ? "only a save that did not finish is in it, which opens where it is given itself: " + joined(checkpoints)
+                              : "give one of them: " + joined(checkpoints);
     if (!apart && has_distinct_steps(store, path)) {
       p.remedy = Remedy::kOneOrLatest;
       p.names = std::move(checkpoints);

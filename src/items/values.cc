@@ -103,6 +103,7 @@ class Reader {
   std::optional<std::string> scalar(const Tensor& t) {
     const ItemId id = catalog_.item_of(t, 0);
     const std::vector<std::byte> bytes = read(id, catalog_.place_of(id, catalog_.key(t)));
+    if (catalog_.traits().in_torch_files) return scalar_in(bytes, catalog_.torch->items[id].info);
     if (catalog_.files[catalog_.items[id].file].raw) return element_text(t.dtype, bytes);
     MemorySource source(bytes);
     const TensorItem item = read_tensor_item(source, catalog_.place_of(id, catalog_.key(t)), limits_);
@@ -113,6 +114,15 @@ class Reader {
   }
 
  private:
+  // Of a storage.
+  std::optional<std::string> scalar_in(Bytes bytes, const ItemInfo& info) const {
+    if (info.opaque || info.swap || info.neg) return std::nullopt;
+    const int64_t at = info.strides_at == 0 ? 0 : catalog_.torch->strides[info.strides_at];
+    const uint64_t size = bytes_of(info.dtype);
+    if (at < 0 || static_cast<uint64_t>(at) >= bytes.size() / size) return std::nullopt;
+    return element_text(info.dtype, bytes.subspan(static_cast<uint64_t>(at) * size));
+  }
+
   std::vector<std::byte> read(ItemId id, const Place& place) {
     std::vector<std::byte> bytes;
     decode_item(files_, catalog_.items[id], place, kMaxValueItem,
@@ -135,7 +145,7 @@ std::vector<KeyRef> with_small_values(const Catalog& catalog, std::span<const Ke
     return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxValueItem;
   };
   const auto is_scalar = [&](const Tensor& t) {
-    return t.rank == 0 && t.strided && t.dtype_known && t.chunk_count == 1 && !in_pickles && is_small(catalog.item_of(t, 0));
+    return t.rank == 0 && t.strided && t.dtype_known && t.chunk_count == 1 && catalog.knows_items() && is_small(catalog.item_of(t, 0));
   };
   for (const KeyRef key : keys) {
     const bool is_one = key.is_blob() ? objects < most && (in_pickles || is_small(catalog.item_of(key.blob())))

@@ -232,8 +232,12 @@ Problem difference(const ModelMap& map, const Line& line, const std::string& ten
   Problem p = problem_at(map, line.spot, ProblemId::map_tied_differ, "a value different from that in " + shortened(same_as),
                          "the same: they are tied");
   p.place.tensor = tensor;
-  if (!line.conditions.empty()) p.names = {line.conditions[0].paths[0] + (line.conditions[0].unless ? "=true" : "=false")};
-  else p.hint = "a map without this line treats them as two";
+  if (!line.conditions.empty()) {
+    p.names = {line.conditions[0].paths[0] + (line.conditions[0].unless ? "=true" : "=false")};
+    p.remedy = Remedy::kSetting;
+    return p;
+  }
+  p.hint = "a map without this line treats them as two";
   return p;
 }
 

@@ -1,6 +1,7 @@
 #include "maps/published.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -90,6 +91,80 @@ std::vector<Problem> differences(const Config& config, const std::vector<MapSour
     if (p && std::ranges::none_of(all, [&](const Problem& o) { return o.place.tensor == p->place.tensor; })) add(std::move(*p));
   }
   return all;
+}
+
+namespace {
+
+// The condition that config.json does not meet, of a line for tensors that only some models of the family have.
+const Condition* unmet_of(const ModelMap& map, const Line& line, const Config& config) {
+  for (const Within& w : line.within) {
+    const std::vector<Condition>& required = map.blocks[w.block].required;
+    const auto unmet = std::ranges::find_if(required, [&](const Condition& c) { return !holds({c}, config); });
+    if (unmet != required.end()) return &*unmet;
+  }
+  return nullptr;
+}
+
+// Of all lines with a tensor of this name, below any root, if none has it whatever config.json says.
+const Condition* unmet_of(const ModelMap& map, const Takers& takers, std::string_view name, const Config& config) {
+  std::vector<uint64_t> numbers;
+  for (;; name.remove_prefix(name.find('.') + 1)) {
+    const Condition* unmet = nullptr;
+    const Key key = key_of(name);
+    for (const Taker& t : takers.of_form(key)) {
+      if (!fits(t.pattern, key, numbers)) continue;
+      unmet = unmet_of(map, map.lines[t.line], config);
+      if (unmet == nullptr) return nullptr;
+    }
+    if (unmet != nullptr || name.find('.') == name.npos) return unmet;
+  }
+}
+
+bool is_quantized(const Config& config) { return config.has("quantization_config") || config.has("compression_config"); }
+
+}  // namespace
+
+std::vector<Problem> unused(const Config& config, std::span<const std::string_view> published) {
+  const auto map = published_map(config.model_type(), Limits());
+  if (!map || is_quantized(config)) return {};
+  const Takers takers(*map, Side::kRight);
+  std::map<std::string, std::vector<std::string>> keys_of;
+  for (const std::string_view key : published)
+    if (const Condition* const c = unmet_of(*map, takers, key, config)) keys_of[c->paths[0]].emplace_back(key);
+  std::vector<Problem> all;
+  for (auto& [path, keys] : keys_of) {
+    const std::string said = path + (config.has(path) ? " is false" : " is absent");
+    Problem p = make_finding(ProblemId::map_unused, Severity::kWarning, {.path = config.path()},
+                             said + ": " + counted(keys.size(), "tensor") + ", " + list_of(keys, 10));
+    p.keys = std::move(keys);
+    all.push_back(std::move(p));
+  }
+  return all;
+}
+
+std::optional<Problem> lacking(const Config& config, const std::vector<MapSource>& published) {
+  const auto map = published_map(config.model_type(), Limits());
+  if (!map || is_quantized(config) || config.architecture() != class_of(config.model_type(), Limits())) return {};
+  std::vector<std::string_view> keys;
+  for (const MapSource& s : published) keys.push_back(s.key);
+  const uint64_t taken = fit_of(*map, Side::kRight, keys).taken;
+  const bool are_in_memory = fit_of(*map, Side::kLeft, keys).taken > taken;  // which transformers loads, too
+  const bool has_adapter = std::ranges::any_of(keys, [](std::string_view key) { return !adapter_of(key).empty(); });
+  if (2 * taken <= keys.size() || are_in_memory || has_adapter) return {};
+  std::vector<std::string> missing;
+  try {
+    const MapOptions options{.from = Side::kRight, .unmapped = Unmapped::kDrop, .lists_sizes = true, .may_mix_dtypes = true};
+    for (Problem& p : apply_map(*map, config, options, published, Limits()).problems)
+      if (p.id == ProblemId::map_tensor_missing) missing.push_back(std::move(p.place.tensor));
+  } catch (const Error&) {  // sizes, which are compared by themselves
+  }
+  if (missing.empty()) return {};
+  Problem p = make_finding(ProblemId::model_differs, Severity::kDamage, {.path = config.path()},
+                           counted(missing.size(), "tensor") + " that " + map->name + " needs " + (missing.size() == 1 ? "is" : "are") +
+                               " missing, " + list_of(missing, 10));
+  p.hint = "transformers loads the model with new, random values for what is missing";
+  p.names = std::move(missing);
+  return p;
 }
 
 struct ConfigShapes::Names {

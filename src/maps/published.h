@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,14 @@ struct ModelMap;
 // By the right side of the transformers map of config.json's model_type, which says the shapes; for other families by sizes and names that
 // all transformers models share: map_size_differs, map_size_remainder and map_config for what differs.
 std::vector<Problem> differences(const Config& config, const std::vector<MapSource>& published);
+
+// Tensors that the family has only where config.json says so, which it does not: map_unused, one for each of its keys that say it. The weights
+// of a quantized model have other names.
+std::vector<Problem> unused(const Config& config, std::span<const std::string_view> published);
+
+// Tensors that transformers loads by the class of config.json, and that are not among these, which are all of a model: model_differs, one for all.
+// None where it loads another class, where most names are no published ones, and beside an adapter.
+std::optional<Problem> lacking(const Config& config, const std::vector<MapSource>& published);
 
 // The shapes that config.json gives to a model's tensors.
 

@@ -15,9 +15,9 @@ struct Counts {
   bool has_values = false;
   std::vector<std::string> empty, placeholders;
 
-  // Beside tensors with values, one parameter that is empty by design is no sign.
-  bool is_empty(bool of_deepspeed) const {
-    if (!has_values) return (of_deepspeed && !empty.empty()) || std::ranges::any_of(empty, is_parameter);
+  // A tensor by itself may be empty, and beside tensors with values one parameter may be so by design.
+  bool is_empty(bool is_lone, bool of_deepspeed) const {
+    if (!has_values) return !empty.empty() && (of_deepspeed || !is_lone);
     if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || placeholders.size() > full);
     return full_parameters == 0 && empty_parameters > 1;
   }
@@ -51,7 +51,7 @@ std::optional<Problem> find_empty_model(const Catalog& c) {
     if (is_placeholder) model.empty_parameters += is_parameter(key), model.placeholders.emplace_back(key);
     else model.full += 1, model.full_parameters += is_parameter(key);
   }
-  const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(of_deepspeed); });
+  const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(c.tensors.size() == 1, of_deepspeed); });
   if (found == models.end()) return {};
   std::vector<std::string>& empty = found->has_values ? found->placeholders : found->empty;
   const std::string example = counted(empty.size(), "empty tensor") + ", such as '" + shortened(empty[0]) + "'";

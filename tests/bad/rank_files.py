@@ -280,6 +280,21 @@ def a_model_of_nothing(c):
     put(c, {"m.pt": {"a.weight": plain(0), "b.bias": plain(0), "rope": plain(4)}})
 
 
+@case("model_empty", "consolidate ranks/m.pt out.pt --model-only", "convert ranks/m.pt out --exclude 'optimizer*'")
+def a_model_of_nothing_by_other_names(c):
+    """
+    dcpctl: ranks/m.pt: model_empty (1 empty tensor, such as 'model.gamma')
+    hint: its own
+    """
+    put(c, {"m.pt": {"model": {"gamma": plain(0)}, "optimizer": {"state": {"gamma": {"exp_avg": plain(4)}}}}})
+
+
+@case(None, "consolidate ranks/m.pt out.pt -q", exit=0, creates=["out.pt"])
+def one_tensor_of_nothing(c):
+    """"""
+    put(c, {"m.pt": {"w": plain(0), "step": 3}})
+
+
 FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 
 

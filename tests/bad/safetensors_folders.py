@@ -245,6 +245,15 @@ def another_size_than_config_json_gives(c):
     (c.folder / "config.json").write_text(json.dumps({"model_type": "unknown", "vocab_size": 9, "hidden_size": 4}))
 
 
+@case("map_unused", "verify ckpt --quick", exit=0, says="findings")
+def a_bias_that_config_json_switches_off(c):
+    """
+    warning: ckpt/config.json: map_unused (attention_bias is absent: 1 tensor, model.layers.0.self_attn.q_proj.bias)
+    """
+    folder(c, {"model.safetensors": file_of({"model.layers.0.self_attn.q_proj.bias": (4,)})})
+    (c.folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+
+
 @case(None, "verify ckpt --quick", exit=0, says="findings")
 def a_config_of_something_else(c):
     """"""

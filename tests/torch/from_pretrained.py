@@ -5,6 +5,7 @@
 
 Exits 77 (skipped) where transformers is not installed.
 """
+import json
 import re
 import subprocess
 import sys
@@ -57,6 +58,27 @@ def frozen(model, folder):
     check(ours.keys() == trained.keys() and all(torch.equal(ours[k], trained[k]) for k in trained), f"{name}: the trained weights and the tower")
 
 
+def lacking(model, folder):
+    """verify misses what transformers misses, and nothing in a whole model."""
+    name = model.config.model_type
+    run = lambda *arguments: subprocess.run([DCPCTL, *map(str, arguments)], capture_output=True, text=True)
+    whole = run("verify", folder / "out", "--quick")
+    check(whole.returncode == 0 and "config.json" not in whole.stdout, f"{name}: verify: {whole.stdout}")
+    model.save_pretrained(folder / "memory", save_original_format=False)
+    whole = run("verify", folder / "memory", "--quick")
+    check(whole.returncode == 0, f"{name}: saved with the names in memory: {whole.stdout}")
+    keys = sorted(json.loads((folder / "out/model.safetensors.index.json").read_text())["weight_map"])
+    for key in {keys[0], keys[len(keys) // 2], keys[-1]}:
+        made = run("convert", folder / "out", folder / "lacking", "--exclude", key, "--map", "none", "--assets", folder / "out", "--max-shard-size", "1MB", "--force")
+        check(made.returncode == 0, f"{name}: {made.stderr}")
+        try:
+            missing = type(model).from_pretrained(folder / "lacking", output_loading_info=True)[1]["missing_keys"]
+        except RuntimeError as error:  # of several experts one is missing
+            missing = str(error)
+        verified = run("verify", folder / "lacking", "--quick")
+        check((verified.returncode, key in verified.stdout) == ((1, True) if missing else (0, False)), f"{name}: {missing}: {verified.stdout}")
+
+
 def loads(model_type, folder):
     """What dcpctl publishes of a model with random weights is that model for transformers."""
     torch.manual_seed(len(model_type))
@@ -76,6 +98,7 @@ def loads(model_type, folder):
     ours, theirs = loaded.state_dict(), model.state_dict()
     check(ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in theirs), f"{model_type}: the same weights")
     as_loaded(DCPCTL, type(model), folder)
+    lacking(model, folder)
     frozen(model, folder)
     ours, theirs = outputs(loaded), outputs(model)
     check(len(theirs) > 0 and all(torch.allclose(ours[k], theirs[k], atol=1e-6) for k in theirs), f"{model_type}: computes the same")
