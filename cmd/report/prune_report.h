@@ -9,7 +9,7 @@
 
 namespace dcp::cmd {
 
-void print_plan(const PruneResult& found, const Context& context);
+void print_plan(const PruneResult& found, bool is_carried_out, const Context& context);
 // Whether the person at the terminal says so. Throws usage if there is none.
 bool agrees(const PruneResult& found, Context& context);
 void print_done(const PruneResult& found, const Context& context);

@@ -88,10 +88,10 @@ void describe(const MapAnswer& answer, Context& context) {
   if (!answer.stays_published) context.info(applied_maps(answer));  // else it is said how the names were found
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
-    context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed));
+    context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 3));
   if (!made.kept.empty())
     context.info(counted(made.kept.size(), "tensor") + " that the map does not know, under " + (made.kept.size() == 1 ? "its" : "their") +
-                 " own name" + (made.kept.size() == 1 ? "" : "s") + ": " + list_of(made.kept, LeftOut::kNamed));
+                 " own name" + (made.kept.size() == 1 ? "" : "s") + ": " + list_of(made.kept, 3));
   if (answer.left_out.size() > 4)
     for (const std::string& key : answer.left_out) context.verbose("  " + escaped(key));
   if (!made.not_made.empty()) context.info("not written, because the source has no data for it: " + list_of(made.not_made));
