@@ -45,9 +45,14 @@ OutputRequest output(const Options& o, Context& context) {
   Problem p = make_problem(ProblemId::usage, {.path = out});
   const std::string ending = std::filesystem::path(out).extension();
   p.what = (ending.empty() ? "no ending" : "'" + escaped(ending) + "' is no ending") + " that says what to write: .safetensors, .pt, .npz";
-  if (ending.empty())
-    p.hint = "'dcpctl convert " + shell_word(o.writer.source.path) + " " + shell_word(out) +
-             "' writes a DCP folder, --assets BASE one for transformers and vLLM, --max-shard-size SIZE shards";
+  if (ending.empty()) {
+    std::string line = "dcpctl convert";
+    bool is_behind = false;  // the command's name
+    for (const std::string& word : context.words)
+      if (is_behind || word.starts_with('-')) line += " " + shell_word(word);
+      else is_behind = true;
+    p.hint = "'" + line + "' writes a DCP folder, --assets BASE one for transformers and vLLM, --max-shard-size SIZE shards";
+  }
   if (out == "-" || out.starts_with("/dev/")) p.hint = "a model is written at several places at once, so it cannot go into a pipe";
   throw Error(std::move(p));
 }

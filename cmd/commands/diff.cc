@@ -124,7 +124,7 @@ void add_diff(Command& c, Context& context) {
   add_source(c, context, o.a);
   c.arguments.front().value = "A";
   c.argument("B", o.b, "The checkpoint to compare with, of any kind").is_source().reads().is_required();
-  c.argument("KEY", o.words, "A key or a glob, as of --include: the others are not compared").offers(Offer::kKeys);
+  c.argument("WORD", o.words, "A key or a glob, as of --include: the others are not compared").offers(Offer::kKeys);
   c.find("--step")->help = "A is a run folder: take step N, or 'latest' (the newest complete one)";
   c.option("--step-b", o.step_b, "N|latest", "Like --step, for B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
   add_max_memory(c, o.max_memory, "Reading");
