@@ -49,7 +49,8 @@ OutputRequest output(const Options& o, Context& context) {
     std::string line = "dcpctl convert";
     bool is_behind = false;  // the command's name
     for (const std::string& word : context.words)
-      if (is_behind || word.starts_with('-')) line += " " + shell_word(word);
+      if (word == "--json") continue;
+      else if (is_behind || word.starts_with('-')) line += " " + shell_word(word);
       else is_behind = true;
     p.hint = "'" + line + "' writes a DCP folder, --assets BASE one for transformers and vLLM, --max-shard-size SIZE shards";
   }
