@@ -4,6 +4,7 @@
 #include "app/publishing.h"
 #include "commands/writer.h"
 #include "line/commands.h"
+#include "line/option_values.h"
 #include "request/model_file.h"
 
 namespace dcp::cmd {
@@ -40,10 +41,19 @@ OutputRequest output(const Options& o, Context& context) {
     check_publishable({.source = o.writer.source.path, .assets = o.file.assets, .output = o.writer.out, .replace = replace}, context);
   if (auto file = model_file(o.writer.out, o.file)) return *file;
   const std::string& out = o.writer.out;
+  check_format_written(out);
+  Problem p = make_problem(ProblemId::usage, {.path = out});
   const std::string ending = std::filesystem::path(out).extension();
-  Problem p = make_problem(ProblemId::usage, {.path = out}, ending.empty() ? "no ending" : "'" + ending + "'",
-                           "OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR");
-  if (ending == ".gguf") p.hint = "llama.cpp's convert_hf_to_gguf.py makes one of the folder that --assets DIR writes";
+  p.what = (ending.empty() ? "no ending" : "'" + escaped(ending) + "' is no ending") + " that says what to write: .safetensors, .pt, .npz";
+  if (ending.empty()) {
+    std::string line = "dcpctl convert";
+    bool is_behind = false;  // the command's name
+    for (const std::string& word : context.words)
+      if (word == "--json") continue;
+      else if (is_behind || word.starts_with('-')) line += " " + shell_word(word);
+      else is_behind = true;
+    p.hint = "'" + line + "' writes a DCP folder, --assets BASE one for transformers and vLLM, --max-shard-size SIZE shards";
+  }
   if (out == "-" || out.starts_with("/dev/")) p.hint = "a model is written at several places at once, so it cannot go into a pipe";
   throw Error(std::move(p));
 }

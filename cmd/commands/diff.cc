@@ -21,7 +21,8 @@ namespace {
 constexpr const char* kText =
     R"(Compares the state dicts of two checkpoints, whatever their kinds, shardings and files are: a folder of 64 ranks with one safetensors
 file, for example. Exit code 0: they are equal; 1: they differ; 2 and more: one of them could not be read. The verdict comes first, then
-what differs; layers, and other keys that differ only in numbers, share a row with their largest error, unless -v asks for each.
+what differs; layers, and other keys that differ only in numbers, share a row with the part of their elements that differs, the largest
+difference and where it is, unless -v asks for each.
 
   - KEY      only in A
   + KEY      only in B
@@ -41,11 +42,13 @@ the published names.
 
   dcpctl diff step-1000 all.pt
   dcpctl diff step-1000 step-10 --summary
+  dcpctl diff step-1000 step-10 model.norm.weight
   dcpctl diff step-1000 model.safetensors --model-only --compare-as bfloat16
   dcpctl diff step-1000 step-10 --rtol 1e-5 --atol 1e-8 --json)";
 
 struct Options {
   SourceFlags a;
+  std::vector<std::string> words;
   std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as, html;
   FieldFlags fields;
   KeyFlags keys;
@@ -121,6 +124,7 @@ void add_diff(Command& c, Context& context) {
   add_source(c, context, o.a);
   c.arguments.front().value = "A";
   c.argument("B", o.b, "The checkpoint to compare with, of any kind").is_source().reads().is_required();
+  c.argument("WORD", o.words, "A key or a glob, as of --include: the others are not compared").offers(Offer::kKeys);
   c.find("--step")->help = "A is a run folder: take step N, or 'latest' (the newest complete one)";
   c.option("--step-b", o.step_b, "N|latest", "Like --step, for B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
   add_max_memory(c, o.max_memory, "Reading");
@@ -149,7 +153,11 @@ void add_diff(Command& c, Context& context) {
   add_map(c, o.map);
   c.find("--config")->needs("--map");
   // A map is of a model; what else to compare is said.
-  c.before_rights = [&o, &c] {
+  c.before_rights = [&o, &c, &context] {
+    for (const std::string& word : o.words) {
+      if (context.store.facts(word)) fail(ProblemId::usage, {}, "a third checkpoint '" + word + "'", "two, and keys behind them");
+      o.keys.rules.push_back({KeyRule::Kind::kInclude, word});
+    }
     const bool is_told = !o.keys.rules.empty() || !o.keys.select.root.empty() || c.find("--unmapped")->count() > 0;
     o.keys.select.model_only |= !o.map.map.empty() && o.map.map != "none" && !is_told;
   };

@@ -10,10 +10,12 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "inputs/run.h"
 #include "line/commands.h"
 #include "line/environment.h"
 #include "line/lines.h"
 #include "line/network.h"
+#include "line/option_values.h"
 #include "net/known_stores.h"
 #include "report/doctor_report.h"
 
@@ -90,6 +92,10 @@ int run(const Options& o, Context& context) {
   doctor({.folder = o.path.empty() ? "." : o.path, .module_folders = module_folders()}, context, found);
   if (context.common.json) doctor_json(found, [&](std::string_view text) { context.print(text); });
   else context.print(fitted(context, doctor_text(found), STDOUT_FILENO));
+  const auto facts = o.path.empty() ? std::nullopt : context.store.facts(o.path);
+  if (facts && facts->kind == FileKind::kDirectory && is_checkpoint_folder(context.store, o.path))
+    context.info("this is about the folder: for the checkpoint in it, 'dcpctl verify " + shell_word(o.path) +
+                 "' says whether it is whole, 'dcpctl inspect " + shell_word(o.path) + "' which torch loads it");
   return 0;
 }
 

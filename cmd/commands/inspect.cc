@@ -79,8 +79,11 @@ void understand_words(InspectOptions& o, Option& argument, Context& context) {
     }
   };
   const auto is_glob = [](const std::string& word) { return word.find_first_of("*?[") != word.npos; };
-  const std::vector<std::string> all = argument.given;
+  std::vector<std::string>& all = argument.given;
   const auto paths = std::ranges::count_if(all, is_path);
+  // A key before the checkpoint is meant as one behind it.
+  if (all.size() == 2 && paths == 1 && !is_path(all.front()) && all.front().find('/') == all.front().npos)
+    std::swap(all.front(), all.back());
   if (all.size() < 2 || !is_path(all.front())) return;
   const auto may_be_key = [&](const std::string& word) { return is_path(word) || is_glob(word) || word.find('/') == word.npos; };
   const bool has_keys = paths == 1 && std::ranges::all_of(all, may_be_key);

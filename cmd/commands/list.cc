@@ -58,7 +58,9 @@ struct Options {
 };
 
 std::string none_text(const Options& o, const std::string& run) {
-  const char* what = o.latest_full ? " with model and training state" : o.latest_model ? " with a model" : "";
+  std::string what = o.latest_full ? " with model and training state" : o.latest_model ? " with a model" : "";
+  if (!o.after.empty()) what += o.after == "latest" ? " after the newest" : " after " + o.after;
+  if (!o.wait.empty()) what += " within " + o.wait + (o.wait.find_first_not_of("0123456789.") == o.wait.npos ? " s" : "");
   return escaped(run) + ": no complete step" + what + "; 'dcpctl list " + shell_word(run) + "' shows what there is";
 }
 
@@ -112,7 +114,7 @@ void add_list(Command& c, Context& context) {
   c.arguments.front().for_each();
   const std::string group = "One step", table = "The table";
   c.number("--last", o.last, {1, SIZE_MAX}, "N", "The N newest steps alone").excludes("--latest").in(table);
-  c.flag("-l,--long", o.dates, "Date and time of each step beside its age").excludes("--latest").in(table);
+  c.flag("-l,--long", o.dates, "Date and time of each step beside its age").also({"--sizes"}).excludes("--latest").in(table);
   c.flag("--csv", o.csv, "A row for each step, as spreadsheets read it (RFC 4180)").excludes("--latest").excludes("--json").in(table);
   c.option("--html", o.html, "FILE", "Also write a page with pictures to FILE: the run over time, and what prune would take")
       .writes()

@@ -21,6 +21,8 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "inputs/open.h"
+#include "inputs/run.h"
 #include "line/command.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
@@ -107,6 +109,27 @@ static std::string hint_of_neighbours(const Context& context, const std::string&
   return {};
 }
 
+// Of what was typed in the place of a checkpoint, while one stands in that of the output, or of the key.
+static std::string hint_of_swap(const Context& context, const Problem& p) try {
+  if (context.sources.size() != 1) return {};
+  std::vector<std::string> words = context.words;
+  const auto source = std::ranges::find(words, context.sources.front());
+  const auto other = std::find_if(source, words.end(), [&](const std::string& w) { return w != *source && !w.starts_with('-'); });
+  const bool is_of_other = p.id == ProblemId::usage && other != words.end() && p.place.path == *other && is_checkpoint_name(*source);
+  const bool is_of_source = (p.id == ProblemId::no_such_path || p.id == ProblemId::not_checkpoint) && p.place.path == *source;
+  const bool is_in_place = p.id == ProblemId::output_exists && other != words.end() && p.place.path == *other;
+  if (other == words.end() || (!is_of_other && !is_of_source && !(is_in_place && !context.store.facts(*source))) ||
+      !scheme_of(*other).empty())
+    return {};
+  if (!is_checkpoint_folder(context.store, *other)) return {};
+  std::swap(*source, *other);
+  std::string line = "dcpctl";
+  for (const std::string& word : words) line += " " + shell_word(word);
+  return "arguments swapped? '" + line + "'";
+} catch (const Error&) {
+  return {};
+}
+
 // What a model lacks may be in another one, where the command takes it from there.
 static std::string hint_of_fill(const Problem& p) {
   const std::string hint = "--fill-from MODEL takes what is missing from another model";
@@ -119,6 +142,7 @@ Problem Context::worded(Problem problem) const {
   if (command == "consolidate" || command == "convert") problem.hint = hint_of_fill(problem);
   if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
+  if (const std::string swapped = hint_of_swap(*this, problem); !swapped.empty()) problem.hint = swapped;
   if (problem.id == ProblemId::no_such_path && problem.hint.empty()) problem.hint = hint_of_neighbours(*this, problem.place.path);
   if (problem.id == ProblemId::key_missing && problem.what == text_of(problem.id) && command != "extract" &&
       problem.got.find_first_of("*?") != problem.got.npos && problem.hint.empty())

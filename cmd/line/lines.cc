@@ -41,13 +41,24 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
+std::string cut(std::string text, size_t width) {
+  if (display_width(text) <= width) return text;
+  while (!text.empty() && display_width(text) + 3 > width) {
+    while ((static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();  // of UTF-8, all but a character's first byte
+    text.pop_back();
+  }
+  return text + "...";
+}
+
 std::string wrapped(std::string_view text, size_t indent, size_t width) {
   std::string out;
   size_t column = indent;
   for (size_t at = 0; at < text.size();) {
     constexpr std::string_view kCommand = "'dcpctl ";
     const bool is_command = text.substr(at).starts_with(kCommand);
-    const size_t end = std::min(text.find(' ', is_command ? text.find('\'', at + 1) : at), text.size());
+    const size_t close = text.substr(at).starts_with('[') ? text.find_first_not_of("[0123456789:, ", at) : text.npos;
+    const bool is_shape = close != text.npos && text[close] == ']';
+    const size_t end = std::min(text.find(' ', is_command ? text.find('\'', at + 1) : is_shape ? close : at), text.size());
     const std::string_view word = text.substr(at, end - at);
     const size_t taken = display_width(word);
     if (at > 0 && column + 1 + taken > width) {
@@ -85,7 +96,7 @@ std::string fitted(const Context& context, std::string_view lines, int fd) {
 
 std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows) {
   constexpr size_t kWidest = 72;  // without a terminal: one key of 300 characters must not push all columns off the screen
-  constexpr size_t kMin = 24;     // of the first column
+  constexpr size_t kMin = 8;      // of the first column: names that are longer stand above the others
   const bool at_terminal = context.at_terminal(STDOUT_FILENO);
   const size_t columns = at_terminal ? context.columns(STDOUT_FILENO) : kWidest;
   std::vector<size_t> widths(right.size(), 0);
@@ -128,7 +139,8 @@ void print_table(const Context& context, const std::vector<bool>& right, LongNam
       const bool is_last = wraps && i > 0 && i + 1 == widths.size() && !right[i];
       const bool is_below = is_last && width > room && (room < kMin || longest_word(cells[i]) > room);
       if (is_below) text.erase(text.find_last_not_of(' ') + 1).append("\n").append(kBelow, ' ');
-      text += is_last ? wrapped(cells[i], is_below ? kBelow : last, columns) : cells[i];
+      const bool is_long = wraps && i == 0 && width > columns;
+      text += is_last || is_long ? wrapped(cells[i], is_below || is_long ? kBelow : last, columns) : cells[i];
       if (i == 0 && cells.size() > 1 && width > widths[0] && long_names == LongNames::kOwnLine)
         text.append("\n").append(widths[0] + 2, ' ');
       else if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');

@@ -21,6 +21,9 @@ std::string styled(std::string_view text, Style style, bool color);
 // Width in columns, approximated by code points; colour sequences count as none.
 size_t display_width(std::string_view text);
 
+// As much of `text` as fits, with "..." for the rest.
+std::string cut(std::string text, size_t width);
+
 // `text` in lines of at most `width`, broken at blanks, all but the first indented. A quoted 'dcpctl ...' is not broken, so that it can be
 // copied.
 std::string wrapped(std::string_view text, size_t indent, size_t width);

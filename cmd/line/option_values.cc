@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <span>
 
 #include "base/problem.h"
 #include "select/dtypes.h"
@@ -87,6 +88,10 @@ constexpr std::pair<std::string_view, DType> kShortNames[] = {{"fp32", DType::fl
                                                               {"f8e4m3", DType::float8_e4m3fn},
                                                               {"f8e5m2", DType::float8_e5m2}};
 
+// As torch names them, too, or numpy.
+constexpr std::pair<std::string_view, DType> kOtherNames[] = {
+    {"half", DType::float16}, {"float", DType::float32}, {"double", DType::float64}, {"bfloat", DType::bfloat16}, {"bf", DType::bfloat16}};
+
 // As it is typed elsewhere: torch.bfloat16, BF16.
 std::string plain_name(std::string text) {
   if (text.starts_with("torch.")) text.erase(0, 6);
@@ -106,8 +111,9 @@ std::vector<std::string> dtype_names() {
 
 DType parse_dtype(const std::string& typed) {
   const std::string text = plain_name(typed);
-  for (const auto& [name, dtype] : kShortNames)
-    if (text == name) return dtype;
+  for (const auto& names : {std::span<const std::pair<std::string_view, DType>>(kShortNames), {kOtherNames}})
+    for (const auto& [name, dtype] : names)
+      if (text == name) return dtype;
   const std::optional<DType> dtype = dtype_named(text);
   if (dtype && is_cast_target(*dtype)) return *dtype;
   const std::vector<std::string> names = dtype_names();

@@ -4,9 +4,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <utility>
 
+#include "base/file_names.h"
 #include "base/text.h"
 #include "line/context.h"
 #include "line/help_text.h"
@@ -15,48 +17,54 @@
 namespace dcp::cmd {
 namespace {
 
-// What other tools, and people, call these; what is no name of ours is a hint as it stands.
+// What other tools, and people, call these; what is no name of ours is a hint as it stands. In a hint CKPT and RUN are the path that was typed,
+// OUT and WORD what was typed beside it.
 struct OtherName {
   std::string_view other, ours, hint = "";
 };
 
+constexpr std::string_view kToHub = "'dcpctl consolidate CKPT OUT --assets BASE', where BASE has the model's config.json and tokenizer";
+constexpr std::string_view kFromHub = "'dcpctl convert CKPT OUT', with --map for a trainer's names (see 'dcpctl maps')";
+constexpr std::string_view kGrep = "dcpctl inspect CKPT '*WORD*'";
+constexpr std::string_view kUpload =
+    "no command uploads: 'hf upload ORG/NAME FOLDER' does, of the FOLDER that 'dcpctl consolidate CKPT FOLDER --assets BASE' writes";
 constexpr OtherName kOtherNames[] = {
-    {"merge", "consolidate", "consolidate, which joins the shards of a checkpoint (it merges no models)"},
-    {"dcp_to_torch", "consolidate"},
-    {"dcp_to_torch_save", "consolidate"},
-    {"info", "inspect"},
-    {"view", "inspect"},
-    {"summary", "inspect"},
+    {"merge", "consolidate", "'dcpctl consolidate CKPT OUT', which joins the shards of a checkpoint (it merges no models)"},
+    {"convert_to_hf", "consolidate", kToHub},
+    {"export_to_hf", "consolidate", kToHub},
+    {"export_hf", "consolidate", kToHub},
+    {"to_hf", "consolidate", kToHub},
+    {"zero_to_fp32", "consolidate", "'dcpctl consolidate CKPT OUT' for DCP; what DeepSpeed writes is joined by its own zero_to_fp32.py"},
+    {"upload", "consolidate", kUpload},
+    {"push", "consolidate", kUpload},
+    {"download", "convert", "no command only downloads, all take hf://ORG/NAME and s3://BUCKET/KEY: 'dcpctl convert hf://ORG/NAME OUT'"},
     {"stats", "inspect", "dcpctl inspect CKPT --stats"},
-    {"ls", "list", "list RUN for the steps of a run, or inspect CKPT --keys for what is in a checkpoint"},
-    {"import", "convert", "convert MODEL OUT, with --map for a trainer's names (see 'dcpctl maps')"},
+    {"import", "convert", kFromHub},
+    {"convert_from_hf", "convert", kFromHub},
+    {"convert_hf_to_dcp", "convert", kFromHub},
+    {"hf_to_dcp", "convert", kFromHub},
     {"average", "consolidate", "consolidate of each (no command averages models)"},
     {"tree", "inspect --tree"},
-    {"du", "list", "list RUN for the bytes of steps, or inspect CKPT --depth 2"},
+    {"du", "list", "'dcpctl list RUN' for the bytes of steps, or 'dcpctl inspect STEP --depth 2' for those of its parts"},
     {"copy", "verify", "'cp -r', and 'dcpctl verify' of the copy"},
     {"recover", "verify", "verify, which says what of a damaged checkpoint is whole"},
     {"rescue", "verify", "verify, which says what of a damaged checkpoint is whole"},
     {"repair", "verify", "verify, which says what of a damaged checkpoint is whole"},
     {"fix", "verify", "verify, which says what of a damaged checkpoint is whole"},
     {"cp", "verify", "'cp -r', and 'dcpctl verify' of the copy"},
-    {"search", "inspect", "inspect CKPT '*WORD*' for keys"},
-    {"find", "inspect", "inspect CKPT '*WORD*' for keys, list FOLDER for runs and steps"},
-    {"grep", "inspect", "inspect CKPT '*WORD*' for keys"},
+    {"search", "inspect", kGrep},
+    {"find", "inspect", "dcpctl inspect CKPT '*WORD*' for keys, 'dcpctl list FOLDER' for runs and steps"},
+    {"grep", "inspect", kGrep},
     {"head", "inspect", "inspect CKPT --summary"},
     {"size", "inspect", "inspect CKPT for the bytes of model and optimizer, --depth 2 for those of its parts"},
-    {"watch", "list", "list RUN --latest --after latest --wait SECONDS, which waits for the next step"},
+    {"watch", "list", "'dcpctl list RUN --latest --after latest --wait 3600', which waits for the next step"},
     {"hash", "verify", "verify --manifest FILE"},
     {"checksum", "verify", "verify --manifest FILE"},
-    {"check", "verify"},
-    {"validate", "verify"},
     {"fsck", "verify"},
-    {"torch_to_dcp", "convert"},
-    {"torch_save_to_dcp", "convert"},
     {"shard", "reshard"},
     {"split", "reshard"},
     {"quantize", "cast"},
     {"benchmark", "bench"},
-    {"compare", "diff"},
     {"cmp", "diff"},
     {"steps", "list"},
     {"snapshots", "list"},
@@ -73,11 +81,17 @@ constexpr std::string_view kStripPrefix =
 constexpr std::string_view kValues = "'dcpctl extract CKPT KEY' prints values";
 constexpr std::string_view kWithoutOptimizer = "--model-only leaves out all training state, --exclude 'optimizer*' the optimizer alone";
 constexpr std::string_view kWhichRank = "--chunks shows in which rank's file each part lies, --ranks what each rank holds";
-constexpr std::string_view kCompat = "the second line of 'dcpctl inspect' says which torch versions load it";
+constexpr std::string_view kCompat = "'dcpctl inspect CKPT' says which torch versions load it";
 constexpr std::string_view kAnswersByExit = "the exit code is 1 where they differ; --silent prints nothing else";
 constexpr std::string_view kPastDamage = "'dcpctl verify CKPT' prints the --exclude that gets past the damage";
 constexpr std::string_view kOfAllSteps = "'dcpctl verify RUN --fail-on nan' reads the data of all steps of a run";
-constexpr std::string_view kNan = "--fail-on nan reads the values, and exits 1 where one is NaN or inf";
+constexpr std::string_view kNan = "'dcpctl verify CKPT --fail-on nan' reads the values, names the tensors with NaN or inf, and exits 1";
+constexpr std::string_view kForm =
+    "the ending of the output says its form: .safetensors, .pt, .npz; 'dcpctl consolidate CKPT OUT --assets BASE' writes a folder for "
+    "transformers and vLLM, with BASE's config.json and tokenizer";
+constexpr std::string_view kMeshes =
+    "--mesh 8x2 --mesh-dims dp,tp --placements 'GLOB=shard(0),shard(1)' lays out for 8 x 2 ranks, tp splitting what GLOB matches on dim 1";
+constexpr std::string_view kRates = "dcpctl inspect RUN/* '*lr' --format csv --fields path,key,value";
 constexpr std::string_view kWatch = "--wait SECONDS waits for the next step; 'watch dcpctl list RUN' shows the list anew";
 constexpr std::string_view kAddPrefix = "--rename '^=>PREFIX' puts PREFIX before every key";
 constexpr std::string_view kNoValues =
@@ -135,7 +149,15 @@ constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--repair", "--all-data", kNoRepair},
                                        {"--list", "--keys"},
                                        {"--all", "--keys"},
-                                       {"--sizes", "--long", "the fourth column is the size: 'dcpctl list RUN'"},
+                                       {"--format", "--assets", kForm},
+                                       {"--to", "--assets", kForm},
+                                       {"--to hf", "--to", kForm},
+                                       {"--hf", "--assets", kForm},
+                                       {"--vllm", "--assets", kForm},
+                                       {"--safetensors", "--assets", kForm},
+                                       {"--tp", "--mesh", kMeshes},
+                                       {"--dp", "--mesh", kMeshes},
+                                       {"--fail-on nan", "--fail-on", kNan},
                                        {"--drop-optimizer", "--model-only", kWithoutOptimizer},
                                        {"--no-optimizer", "--model-only", kWithoutOptimizer},
                                        {"--without-optimizer", "--model-only", kWithoutOptimizer},
@@ -147,6 +169,7 @@ constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--names-only", "--keys-only"},
                                        {"--by-layer", "--depth", "--depth 3 shows what is three names deep, such as layers"},
                                        {"--rank", "--chunks", kWhichRank},
+                                       {"--lr", "--long", kRates},
                                        {"--lr", "--key", "'dcpctl inspect CKPT' shows the learning rate and the step"},
                                        {"--lora", "--include", "--model-only --include '*lora*'"},
                                        {"--expect", "--against", "'dcpctl diff CKPT REF' compares with another checkpoint"},
@@ -170,6 +193,20 @@ bool exists(Store& store, const std::string& path) try {
   return store.facts(path).has_value();
 } catch (const Error&) {  // in a store that cannot be reached from here
   return false;
+}
+
+// With what was typed in the place of the words in capitals.
+std::string with_words(std::string hint, const std::vector<std::string>& words, Store& store) {
+  std::string path, other;
+  for (const std::string& w : words) {
+    std::string& of = !scheme_of(w).empty() || exists(store, w) ? path : other;
+    if (of.empty() && !w.starts_with('-')) of = shell_word(w);
+  }
+  const std::string out = path.empty() ? "" : other;
+  for (const auto& [name, value] : {std::pair("CKPT", path), std::pair("RUN", path), std::pair("OUT", out), std::pair("WORD", other)})
+    for (size_t at = 0; !value.empty() && (at = hint.find(name, at)) != hint.npos; at += value.size())
+      hint.replace(at, std::strlen(name), value);
+  return hint;
 }
 
 // With `value` in the place of {}, as a regular expression.
@@ -209,14 +246,18 @@ Problem wrong(const Command& command, std::string what, const std::string& meant
   return p;
 }
 
-Problem unknown_command(const Command& parent, const std::string& word) {
+Problem unknown_command(const Command& parent, const std::string& typed, const std::vector<std::string>& behind, Store& store) {
   std::vector<std::string> names;
   for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
-  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no subcommands, such as '" + word + "'");
-  std::string meant = closest(word, names);
+  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no subcommands, such as '" + typed + "'");
+  std::string word = typed.substr(0, typed.rfind(".py")), meant = closest(word, names);
+  std::ranges::replace(word, '-', '_');
   for (const auto& [other, ours, hint] : kOtherNames)
-    if (other == word && std::ranges::find(names, ours.substr(0, ours.find(' '))) != names.end()) meant = hint.empty() ? ours : hint;
-  return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), meant);
+    if (other == word && std::ranges::find(names, ours.substr(0, ours.find(' '))) != names.end())
+      meant = hint.empty() ? ours : with_words(std::string(hint), behind, store);
+  Problem p = wrong(parent, "'" + typed + "' is not a command of " + joined(parent.path, " "), meant);
+  if (meant.starts_with("no command ")) p.hint = meant;
+  return p;
 }
 
 // The words behind a command's name, as CLI11 reads them with what the command declares. `take` gets each option as it comes, then each
@@ -245,6 +286,19 @@ std::vector<std::string> read_words(Command& command, std::vector<std::string> w
   return app.remaining();
 }
 
+// What is typed of other programs: the h of -lh prints sizes for people, as is done anyway; the newest step is one of --step.
+std::string as_meant(Command& command, const std::string& word) {
+  if (word == "--latest" && command.find(word) == nullptr && command.find("--step") != nullptr) return "--step=latest";
+  const auto is_flag = [&](char c) {
+    const Option* const o = command.find(std::string{'-', c});
+    return o != nullptr && o->value.empty();
+  };
+  if (word.size() < 3 || !std::ranges::all_of(word.substr(1), is_flag)) return word;
+  std::string rest = word;
+  std::erase(rest, 'h');
+  return rest;
+}
+
 // An option whose value may be left out gets the one that it stands for, where another option follows, nothing, or the checkpoint.
 std::vector<std::string> with_values_left_out(Command& command, const std::vector<std::string>& words, Store& store) {
   const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
@@ -253,7 +307,7 @@ std::vector<std::string> with_values_left_out(Command& command, const std::vecto
   for (auto w = words.begin(); w != words.end(); ++w) {
     if (*w == "--") return all.insert(all.end(), w, words.end()), all;
     has_argument |= !is_option(*w);
-    all.push_back(*w);
+    all.push_back(is_option(*w) ? as_meant(command, *w) : *w);
     const Option* const o = is_option(*w) ? command.find(*w) : nullptr;
     if (o == nullptr || o->value.empty()) continue;
     const auto next = w + 1;
@@ -342,7 +396,7 @@ class Reader {
     for (const OtherName& o : kOtherOptions)
       if (o.other == name && std::ranges::find(names, o.ours) != names.end()) meant = o.ours, hint = filled(o.hint, value_after(word));
     blame("unknown option '" + name + "'", meant);
-    if (!hint.empty()) problem_->hint = hint;
+    if (!hint.empty()) problem_->hint = with_words(hint, behind_, context_.store);
     if (name == "-o" && std::ranges::find(names, "--json") != names.end() && value_after(word) == "json")
       problem_->hint = "did you mean --json?";
     const bool is_output = name == "-o" || name == "--output" || name == "--out";
@@ -350,6 +404,12 @@ class Reader {
     if (is_output && output != command().arguments.end()) problem_->hint = output->value + " is an argument: " + usage_line(command());
     else if (is_group(command()) && meant.empty())
       problem_->hint = "a command's options follow it; see '" + joined(command().path, " ") + " --help'";
+  }
+
+  void blame_choice(const Option& o, const std::string& part) {
+    blame(name_of(o) + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
+    const auto other = std::ranges::find(kOtherOptions, o.name() + " " + part, &OtherName::other);
+    if (other != std::end(kOtherOptions)) problem_->hint = with_words(std::string(other->hint), behind_, context_.store);
   }
 
   // What no option and no argument took.
@@ -380,10 +440,11 @@ class Reader {
     const bool shows_value = word == "show" && is_word(0) && is_word(1);
     const CommandName* next = command_named(command(), shows_value ? "extract" : word);
     if (next == nullptr) {
-      if (!problem_) problem_ = unknown_command(command(), word);
+      if (!problem_) problem_ = unknown_command(command(), word, behind, context_.store);
       return false;
     }
     line_.command = build_command(next->path, context_);
+    behind_ = behind;
     if (is_group(command())) return true;
     // What an option says of looks holds for a command without it, too; a document is another answer, and what opens files must not seem confined.
     const auto opens = [](const Option& o) { return o.access.has_value(); };
@@ -411,8 +472,7 @@ class Reader {
     if (text.empty() && !o.value.empty() && !o.may_be_empty && !problem_) problem_ = lacks_value(o);
     if (problem_) return;
     for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
-      if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())
-        return blame(name_of(o) + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
+      if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end()) return blame_choice(o, part);
       if (!o.take(part)) return blame(name_of(o) + " '" + part + "' is not " + o.expected);
     }
     if (!o.names.empty()) command().given.push_back(&o);
@@ -433,7 +493,7 @@ class Reader {
 
   Context& context_;
   CommandLine line_;
-  std::vector<std::string> typed_;
+  std::vector<std::string> typed_, behind_;                  // all words, and those behind the command
   std::vector<std::pair<std::string, std::string>> before_;  // options before the command, which takes them
   std::optional<Problem> problem_;
 };
@@ -446,7 +506,7 @@ std::unique_ptr<Command> command_of_words(const std::vector<std::string>& words,
   std::unique_ptr<Command> command = build_command("", context);
   for (const std::string& w : words) {
     const CommandName* next = command_named(*command, w);
-    if (next == nullptr) throw Error(unknown_command(*command, w));
+    if (next == nullptr) throw Error(unknown_command(*command, w, {}, context.store));
     command = build_command(next->path, context);
   }
   return command;

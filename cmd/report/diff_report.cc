@@ -17,6 +17,7 @@
 #include "report/inspect_text.h"
 #include "report/outline.h"
 #include "report/page/page.h"
+#include "report/selection_report.h"
 #include "request/source.h"
 #include "select/dtypes.h"
 #include "select/rename.h"
@@ -35,7 +36,7 @@ std::string number(double value, int digits) {
 // Of a part of the whole. Rounded, but neither to nothing nor to all.
 std::string percent(uint64_t part, uint64_t whole) {
   const std::string text = number(100 * static_cast<double>(part) / static_cast<double>(whole), 3);
-  return (text == "100" && part < whole ? "> 99.9" : text) + " %";
+  return (text == "100" && part < whole ? ">99.9" : text) + " %";
 }
 
 double share(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
@@ -113,22 +114,16 @@ std::string worst_text(std::string_view what, const Worst& worst, bool with_key,
   return text;
 }
 
-std::string values_text(const Values& v) {
-  const bool with_key = v.keys > 1;
-  std::string text = grouped(v.differing) + " of " + counted(v.elements, "element") + (v.elements == 1 ? " differs (" : " differ (") +
-                     percent(v.differing, v.elements) + ")";
-  if (v.changed > v.differing) text += ", " + grouped(v.changed) + " have changed (" + percent(v.changed, v.elements) + ")";
-  const bool same_place = v.absolute.of == v.relative.of && v.absolute.element.index == v.relative.element.index;
-  text +=
-      worst_text("largest error", v.absolute, with_key, true) + worst_text("relative", v.relative, with_key && !same_place, !same_place);
-  if (v.non_finite > 0) text += ", " + grouped(v.non_finite) + " of them NaN or infinite";
-  return text;
-}
-
 std::string values_text(const KeyDifference& d) {
   Values v;
   v.add(d);
-  return values_text(v) + (v.absolute.of == nullptr ? ", the first at " + shape_text(index_of(d.values.first, d.a->shape)) : "");
+  std::string text = grouped(v.differing) + " of " + counted(v.elements, "element") + (v.elements == 1 ? " differs (" : " differ (") +
+                     percent(v.differing, v.elements) + ")";
+  if (v.changed > v.differing) text += ", " + grouped(v.changed) + " have changed (" + percent(v.changed, v.elements) + ")";
+  const bool same_place = v.absolute.element.index == v.relative.element.index;
+  text += worst_text("largest difference", v.absolute, false, true) + worst_text("relative", v.relative, false, !same_place);
+  if (v.non_finite > 0) text += ", " + grouped(v.non_finite) + " of them NaN or infinite";
+  return text + (v.absolute.of == nullptr ? ", the first at " + shape_text(index_of(d.values.first, d.a->shape)) : "");
 }
 
 std::string line_of(const KeyDifference& d) {
@@ -160,95 +155,132 @@ std::string kind_text(const KeyDifference& d) {
 
 using Differences = std::vector<const KeyDifference*>;
 
-// Of several keys that differ alike.
-std::string line_of_alike(const Differences& all) {
-  const KeyDifference& d = *all.front();
-  const HeldValue& held = d.a ? *d.a : *d.b;
-  if (d.kind == Kind::kObject || !held.is_tensor) return counted(all.size(), "object");
-  if (d.kind != Kind::kValues) return line_of(d);
-  Values values;
-  for (const KeyDifference* one : all) values.add(*one);
-  return d.a->dtype + " " + shape_text(d.a->shape) + ": " + values_text(values);
+// Of what several keys of a row do not share: "{0, exp_avg}", as the row's label has braces.
+std::string variant_of(const KeyDifference& d, const Differences& all) {
+  const auto components = [](const KeyDifference& of) {
+    std::vector<std::string> words;
+    add_components(of.key, words);
+    return words;
+  };
+  const std::vector<std::string> mine = components(d);
+  std::vector<bool> differs(mine.size(), false);
+  for (const KeyDifference* other : all) {
+    const std::vector<std::string> words = components(*other);
+    for (size_t i = 0; i < mine.size(); ++i) differs[i] = differs[i] || words[i] != mine[i];
+  }
+  std::string text;
+  for (size_t i = 0; i < mine.size(); ++i)
+    if (differs[i]) text += (text.empty() ? "{" : ", ") + escaped(mine[i]);
+  return text.empty() ? "" : text + "} ";
 }
 
-// Of a subtree, whose keys may differ in any way.
-std::string line_of_subtree(const Differences& all) {
-  Values values;
-  uint64_t dtypes = 0, shapes = 0, objects = 0, kinds = 0, held = 0;
-  for (const KeyDifference* d : all) {
-    if (d->kind == Kind::kValues) values.add(*d);
-    else
-      ++(d->kind == Kind::kDType    ? dtypes
-         : d->kind == Kind::kShape  ? shapes
-         : d->kind == Kind::kObject ? objects
-         : d->kind == Kind::kKind   ? kinds
-                                    : held);
-  }
+// What keys that may be unlike have but values: "2 dtypes, 3 objects".
+std::string others_text(const Differences& all) {
+  uint64_t dtypes = 0, shapes = 0, objects = 0, kinds = 0, held = 0, none = 0;
+  for (const KeyDifference* d : all)
+    ++(d->kind == Kind::kValues   ? none
+       : d->kind == Kind::kDType  ? dtypes
+       : d->kind == Kind::kShape  ? shapes
+       : d->kind == Kind::kObject ? objects
+       : d->kind == Kind::kKind   ? kinds
+                                  : held);
   std::string text;
   const auto add = [&](uint64_t n, const std::string& what) {
     if (n > 0) text += (text.empty() ? "" : ", ") + what;
   };
-  add(held, counted(held, "key"));
+  if (held < all.size()) add(held, counted(held, "key"));
   add(dtypes, counted(dtypes, "dtype"));
   add(shapes, counted(shapes, "shape"));
   add(objects, counted(objects, "object"));
   add(kinds, counted(kinds, "tensor") + " of one that are objects of the other");
-  add(values.keys, counted(values.keys, "tensor") + ": " + values_text(values));
   return text;
 }
 
 struct Row {
-  std::string label, text;
+  std::string label, differing, largest, text;
   char sign = '~';
   size_t keys = 0;
 };
 
+// "100 %", "0.00625", "{1} [86, 43]".
+void add_values(Row& row, const Differences& all, bool is_subtree) {
+  Values v;
+  for (const KeyDifference* d : all)
+    if (d->kind == Kind::kValues) v.add(*d);
+  if (v.keys == 0) return;
+  row.differing = percent(v.differing, v.elements);
+  std::string where;
+  if (const KeyDifference* of = v.absolute.of) {
+    row.largest = number(v.absolute.element.error, 4);
+    const std::string keys = is_subtree ? shortened(of->key) + " " : variant_of(*of, all);
+    where = keys + (of->a->shape.empty()
+                        ? element_text(v.absolute.element.a, of->dtype) + " and " + element_text(v.absolute.element.b, of->dtype)
+                        : shape_text(index_of(v.absolute.element.index, of->a->shape)));
+  } else if (all.size() == 1) {
+    where = "first at " + shape_text(index_of(all.front()->values.first, all.front()->a->shape));
+  }
+  if (v.non_finite > 0) where += (where.empty() ? "" : ", ") + grouped(v.non_finite) + " NaN or infinite";
+  row.text += (row.text.empty() || where.empty() ? "" : "; ") + where;
+}
+
 // By layer, as inspect folds them: what is of one side only apart from what differs.
 std::vector<Row> folded_rows(const DiffResult& r) {
+  constexpr size_t kRows = 24;
+  std::set<char> signs;
+  for (const KeyDifference& d : r.differences) signs.insert(sign_of(d.kind));
   std::vector<Row> rows;
-  for (const char sign : {'~', '-', '+'}) {
-    Fold fold({.rows = 40});
+  for (const char sign : signs) {
+    Fold fold({.rows = kRows / signs.size()});
     for (uint32_t i = 0; i < r.differences.size(); ++i) {
       const KeyDifference& d = r.differences[i];
       if (sign_of(d.kind) != sign) continue;
-      Fold::Key key{.words = {}, .kind = kind_text(d), .is_object = !(d.a ? *d.a : *d.b).is_tensor, .id = i};
+      Fold::Key key{.words = {}, .kind = kind_text(d), .is_state = d.is_state, .is_object = !(d.a ? *d.a : *d.b).is_tensor, .id = i};
       add_components(d.key, key.words);
       fold.add(key);
     }
     for (const FoldedRow& folded : fold.rows()) {
       Differences all;
       for (const uint32_t i : folded.ids) all.push_back(&r.differences[i]);
-      rows.push_back({.label = folded.label,
-                      .text = folded.is_folded ? line_of_subtree(all)
-                              : all.size() > 1 ? line_of_alike(all)
-                                               : line_of(*all.front()),
-                      .sign = sign,
-                      .keys = all.size()});
+      Row row{.label = folded.label, .sign = sign, .keys = all.size()};
+      const KeyDifference& first = *all.front();
+      const bool is_object = first.kind == Kind::kObject || !(first.a ? *first.a : *first.b).is_tensor;
+      if (folded.is_folded) row.text = others_text(all);
+      else if (first.kind != Kind::kValues) row.text = is_object && all.size() > 1 ? counted(all.size(), "object") : line_of(first);
+      add_values(row, all, folded.is_folded);
+      rows.push_back(std::move(row));
     }
   }
   std::ranges::stable_sort(rows, NaturalLess(), &Row::label);
   return rows;
 }
 
-std::vector<Row> rows_of_keys(const DiffResult& r) {
-  std::vector<Row> rows;
-  for (const KeyDifference& d : r.differences)
-    rows.push_back({.label = shortened(d.key), .text = line_of(d), .sign = sign_of(d.kind), .keys = 1});
-  return rows;
+std::string signed_label(char sign, const std::string& label, const Context& context) {
+  const Style style = sign == '-' ? Style::kRed : sign == '+' ? Style::kBold : Style::kYellow;
+  return styled(std::string(1, sign) + " " + label, style, context.colored(STDOUT_FILENO));
 }
 
-void print_rows(const std::vector<Row>& rows, const Context& context) {
-  const bool color = context.colored(STDOUT_FILENO);
+// A sentence for each key.
+void print_keys(const DiffResult& r, const Context& context) {
   std::string text;
-  for (const Row& row : rows) {
-    const Style style = row.sign == '-' ? Style::kRed : row.sign == '+' ? Style::kBold : Style::kYellow;
-    text += styled(std::string(1, row.sign) + " " + row.label, style, color) + (row.keys > 1 ? "  x" + grouped(row.keys) : "") + "  " +
-            row.text + "\n";
+  for (const KeyDifference& d : r.differences) {
+    text += signed_label(sign_of(d.kind), shortened(d.key), context) + "  " + line_of(d) + "\n";
     if (text.size() < 64 * 1024) continue;
     context.print(fitted(context, text, STDOUT_FILENO));
     text.clear();
   }
   context.print(fitted(context, text, STDOUT_FILENO));
+}
+
+void print_rows(const std::vector<Row>& rows, const Context& context) {
+  const size_t most = std::min<size_t>(48, std::max<size_t>(24, context.columns(STDOUT_FILENO) / 3));  // columns of a text at a terminal
+  const bool at_terminal = context.at_terminal(STDOUT_FILENO),
+             has_values = std::ranges::any_of(rows, [](const Row& row) { return !row.differing.empty(); });
+  print_table(context, {false, true, true, true, false}, for_reader(context), [&](const auto& add) {
+    if (at_terminal && has_values) add({"  key", "keys", "differ", "largest", "where"});
+    for (const Row& row : rows)
+      add({signed_label(row.sign, row.label, context), row.keys > 1 ? "x" + grouped(row.keys) : "", row.differing, row.largest,
+           at_terminal ? cut(row.text, most) : row.text});
+  });
 }
 
 std::string verdict(const DiffResult& r, const DiffPaths& paths) {
@@ -280,7 +312,7 @@ std::string verdict(const DiffResult& r, const DiffPaths& paths) {
   Values values;
   for (const KeyDifference& d : r.differences)
     if (d.kind == Kind::kValues && !(has_weights && d.is_state)) values.add(d);
-  return text + worst_text("largest error", values.absolute, true, false);
+  return text + worst_text("largest difference", values.absolute, true, false);
 }
 
 // --- JSON
@@ -348,10 +380,12 @@ void side_json(JsonWriter& json, std::string_view name, const std::string& path,
 void print_diff(const DiffResult& result, const DiffPaths& paths, DiffRows rows, const Context& context) {
   const std::string first = styled(verdict(result, paths), Style::kBold, context.colored(STDOUT_FILENO)) + "\n";
   context.print(fitted(context, first, STDOUT_FILENO));
-  if (rows != DiffRows::kNone) print_rows(rows == DiffRows::kFolded ? folded_rows(result) : rows_of_keys(result), context);
+  const bool is_one = result.differences.size() == 1;
+  if (rows == DiffRows::kAll || (rows == DiffRows::kFolded && is_one)) print_keys(result, context);
+  else if (rows == DiffRows::kFolded) print_rows(folded_rows(result), context);
   if (result.bytes_read == 0 || rows == DiffRows::kNone || context.common.quiet) return;
-  const std::string closing = "  " + human_bytes(result.bytes_read) + " read in " + seconds(result.nanoseconds) + ", " +
-                              rate(result.bytes_read, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
+  const std::string closing = "  " + human_bytes(result.bytes_read) + " read in " + done_in(result.bytes_read, result.nanoseconds) +
+                              ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
   context.print(fitted(context, closing, STDOUT_FILENO));
 }
 
@@ -484,10 +518,10 @@ void note_left_out(const DiffResult& result, Context& context) {
   const auto note = [&](const DiffResult::Side& side, const char* which, const char* other) {
     if (!side.not_held.empty())
       context.info("not compared: " + counted(side.not_held.size(), "object") + " of the " + which + ", because the " + other +
-                   " cannot hold objects: " + list_of(side.not_held, LeftOut::kNamed));
+                   " cannot hold objects: " + folded_names(side.not_held));
     if (!side.gone.empty())
       context.info("not compared: empty containers of the " + std::string(which) +
-                   ", which a DCP folder does not keep: " + list_of(side.gone, LeftOut::kNamed));
+                   ", which a DCP folder does not keep: " + folded_names(side.gone));
   };
   note(result.a, "first", "second");
   note(result.b, "second", "first");

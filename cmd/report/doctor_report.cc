@@ -240,13 +240,14 @@ std::string doctor_text(const DoctorResult& found) {
                      ability_text(f));
   const std::vector<Lack> lacks = lacks_of(found);
   const bool needs_some = std::ranges::any_of(lacks, &Lack::is_needed);
+  if (!needs_some) text += "\nnothing that you need here is missing\n";
   for (const bool is_needed : {true, false}) {
     if (std::ranges::find(lacks, is_needed, &Lack::is_needed) == lacks.end()) continue;
-    text += is_needed ? "\nMissing, and how to get it:\n" : "\nNot here, and how to get it if you want it:\n";
+    text += is_needed ? "\nMissing, and how to get it:\n" : "\nNot here, and how to get it if you want it all the same:\n";
     for (const Lack& l : lacks)
       if (l.is_needed == is_needed) text += "  " + l.what + "\n    " + l.gives + "\n";
   }
-  return needs_some ? text : text + "\nnothing that you need here is missing\n";
+  return text;
 }
 
 void doctor_json(const DoctorResult& found, const std::function<void(std::string_view)>& write) {

@@ -80,23 +80,40 @@ Problem no_such_word(const std::string& word, const InspectOptions& o, const Cat
   return p;
 }
 
+bool is_glob(const std::string& word) { return word.find_first_of("*?[") != word.npos; }
+
+// Of words that are no keys those that are the end of several become globs. Throws where one is none.
+bool widened(std::vector<std::string>& words, const std::vector<std::string>& unmatched, const InspectOptions& o, const Catalog& catalog) {
+  bool is_any = false;
+  for (std::string& word : words) {
+    if (is_glob(word) || std::ranges::find(unmatched, word) == unmatched.end()) continue;
+    if (std::ranges::none_of(catalog.order, [&](KeyRef key) { return catalog.key(key).ends_with("." + word); }))
+      throw Error(no_such_word(word, o, catalog));
+    word.insert(0, "*.");
+    is_any = true;
+  }
+  return is_any;
+}
+
 // What is selected, where words were typed for it.
-void inspect_words(const InspectRequest& request, const InspectOptions& o, Context& context, InspectResult& found) {
-  const auto is_glob = [](const std::string& word) { return word.find_first_of("*?[") != word.npos; };
+void inspect_words(InspectRequest request, const InspectOptions& o, Context& context, InspectResult& found) {
+  std::vector<std::string> words = o.words, unmatched;
   try {
     inspect(request, context, found);
+    for (const UnmatchedRule& rule : found.selection.unmatched) unmatched.push_back(rule.text);
   } catch (const Error& e) {
-    if (e.problem().id == ProblemId::nothing_selected)
-      for (const std::string& word : o.words)
-        if (!is_glob(word)) throw Error(no_such_word(word, o, found.catalog()));
-    throw;
+    if (e.problem().id != ProblemId::nothing_selected) throw;
+    unmatched = o.words;
+    if (std::ranges::all_of(words, is_glob)) throw;
   }
-  for (const UnmatchedRule& rule : found.selection.unmatched)
-    if (!is_glob(rule.text) && std::ranges::find(o.words, rule.text) != o.words.end())
-      throw Error(no_such_word(rule.text, o, found.catalog()));
+  if (widened(words, unmatched, o, found.catalog())) {
+    for (KeyRule& rule : request.select.rules)
+      if (std::ranges::find(words, "*." + rule.text) != words.end()) rule.text.insert(0, "*.");
+    inspect(request, context, found = {});
+  }
   std::string told;
-  for (const std::string& word : o.words) told += " --include " + (is_glob(word) ? shell_quoted(word) : shell_word(word));
-  if (!told.empty()) context.info("taken as" + told);
+  for (const std::string& word : words) told += " --include " + (is_glob(word) ? shell_quoted(word) : shell_word(word));
+  if (!told.empty() && !context.is_later) context.info("taken as" + told);
 }
 
 }  // namespace
@@ -142,6 +159,9 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   else if (o.fields.format != RowFormat::kNone) inspect_rows(found, o.style, o.fields, context);
   else if (values) print_stats(*values, found.catalog().path, context);
   else inspect_text(found, o.style, context);
+  if (o.style.sort == SortBy::kSize && o.style.view == InspectView::kOutline && o.style.top == 0 && !o.style.depth && !is_rows &&
+      !context.common.json)
+    context.info("--top 10 prints the ten largest tensors, each in a row");
   const bool is_text = !context.common.json && !is_rows && !o.words.empty() && o.style.view == InspectView::kOutline && o.style.top == 0;
   if (is_text && context.common.verbose > 0)
     if (const InspectSummary s = summary_of(found.catalog(), found.selection); s.chunks + s.blobs <= 60) {  // a screen

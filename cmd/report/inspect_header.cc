@@ -105,15 +105,15 @@ std::string loads_text(const InspectResult& found) {
       std::ranges::any_of(found.findings, [](const Problem& f) { return f.severity >= Severity::kDamage; });  // parts do not load
   std::string text = is_damaged ? "  its metadata loads in " : "  loads in ";
   if (p.loads_in == "none") return text + "no torch: " + (p.why.empty() ? "" : escaped(p.why.front())) + "\n";
-  text += "torch " + p.loads_in;
+  const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
+  text += "torch " + (is_of_one ? p.loads_in : p.loads_in.substr(2) + " or later");
   for (const std::string& package : p.packages) text += (&package == &p.packages.front() ? " with " : ", ") + escaped(package);
   constexpr unsigned kOldest = 204;  // what is written where no release is named
   const bool is_dtype_newer =
       std::ranges::any_of(catalog.tensors, [](const Tensor& t) { return !t.dtype_known || facts_of(t.dtype).since_torch > kOldest; });
   const bool is_transformed = std::ranges::any_of(catalog.items, [](const Item& i) { return i.transforms != 0; });
-  const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
   if (!is_damaged && !is_dtype_newer && !is_transformed && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
-    text += "; 'dcpctl edit " + shell_word(catalog.path) + " OUT' for 2.4 and later";
+    text += "; 'dcpctl edit " + shell_word(catalog.path) + " OUT' makes it load in 2.4 or later";
   }
   return text + "\n";
 }
@@ -199,16 +199,17 @@ std::vector<std::string> header_lines(const InspectResult& found) {
   const auto add = [&](std::string line) {
     if (!line.empty()) lines.push_back(std::move(line));
   };
-  if (!catalog.traits().has_metadata && !catalog.provenance.written_by.empty()) add("  " + escaped(catalog.provenance.written_by) + "\n");
-  else add(loads_text(found));
-  add(models_text(found, model));
+  const bool is_part = found.selection.entries.size() < catalog.order.size();  // what else there is was not asked for
+  if (model.keys > 0 || !is_part) add(models_text(found, model));
   const std::string rate = learning_rate_of(found);
   if (optimizer.tensors > 0)
     add("  optimizer: " + counted(optimizer.tensors, "tensor") + ", " + human_bytes(optimizer.bytes) + classes_text(optimizer) + rate +
         "\n");
   else if (optimizer.keys > 0) add("  optimizer: " + counted(optimizer.keys, "object") + rate + "\n");
   else if (std::ranges::none_of(catalog.order, [&](KeyRef key) { return state.is_optimizers(key); })) add("  no optimizer" + rate + "\n");
-  if (!others.empty()) add("  also " + list_of({others.begin(), others.end()}) + "\n");
+  if (!others.empty() && !is_part) add("  also " + list_of({others.begin(), others.end()}) + "\n");
+  if (!catalog.traits().has_metadata && !catalog.provenance.written_by.empty()) add("  " + escaped(catalog.provenance.written_by) + "\n");
+  else add(loads_text(found));
   if (found.selection.casts.requested) add("  with these dtypes: " + cast_text(found.selection.casts) + "\n");
   return lines;
 }

@@ -14,6 +14,7 @@
 #include "line/problem_words.h"
 #include "report/outline.h"
 #include "report/page/page.h"
+#include "report/selection_report.h"
 #include "request/map_flags.h"
 #include "request/source.h"
 
@@ -204,7 +205,7 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
                 human_bytes(bytes) + "\n");
   for (const std::string& n : made.notes) context.print("note: " + escaped(n) + "\n");
   if (!answer.left_out.empty())
-    context.print("left out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed) + "\n");
+    context.print("left out " + counted(answer.left_out.size(), "tensor") + ": " + folded_names(answer.left_out) + "\n");
   if (!made.not_made.empty()) context.print("not written, because the source has no data for it: " + list_of(made.not_made) + "\n");
   for (const maps::Tie& t : made.ties)
     context.print("must be the same: " + shortened(t.tensor.key) + " and " + shortened(t.same_as.key) + "\n");

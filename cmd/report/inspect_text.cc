@@ -58,16 +58,18 @@ std::string with_less_value(std::string text, const Context& context) {
   const size_t columns = context.columns(STDOUT_FILENO);
   const bool fits = !context.at_terminal(STDOUT_FILENO) || display_width(text) <= columns;
   if (fits || display_width(text.substr(0, text.find(" = "))) + kLeast > columns) return text;
-  while (display_width(text) + 3 > columns) {
-    while ((static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();  // of UTF-8, all but a character's first byte
-    text.pop_back();
-  }
-  return text + "...";
+  return cut(std::move(text), columns);
+}
+
+// Columns have names where a person reads them.
+void add_head(const Context& context, const std::function<void(Cells)>& add, Cells names) {
+  if (context.at_terminal(STDOUT_FILENO)) add(std::move(names));
 }
 
 void print_tree(const InspectResult& found, const Context& context) {
   const std::vector<TreeRow> tree = tree_of(found.selection);
   print_table(context, {false, false, false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
+    add_head(context, add, {"key", "dtype", "shape", "bytes", "sharding"});
     for (const TreeRow& row : tree) {
       std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
       if (row.entry) add(cells(found.catalog(), *row.entry, with_less_value(name + value_text(found, *row.entry), context)));
@@ -85,6 +87,7 @@ std::vector<Entry> ordered_entries(const InspectResult& found, SortBy sort) {
 
 void print_keys(const InspectResult& found, SortBy sort, const Context& context) {
   print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
+    add_head(context, add, {"key", "dtype", "shape", "bytes", "sharding"});
     for (const Entry& e : ordered_entries(found, sort)) {
       Cells of = cells(found.catalog(), e, part_text({.name = e.key}));
       if (const std::string value = value_text(found, e); e.is_blob() && !value.empty()) of.back() = value.substr(1);
@@ -95,13 +98,14 @@ void print_keys(const InspectResult& found, SortBy sort, const Context& context)
 
 void print_largest(const InspectResult& found, size_t count, const Context& context) {
   print_table(context, {false, false, false, true, false}, for_reader(context), [&](const auto& add) {
+    add_head(context, add, {"key", "dtype", "shape", "bytes", "sharding"});
     for (const Entry& e : largest_tensors(found, count)) add(cells(found.catalog(), e, part_text({.name = e.key})));
   });
 }
 
 void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
   print_table(context, {false, false, false, true, true}, for_reader(context), [&](const auto& add) {
-    if (context.at_terminal(STDOUT_FILENO)) add({"key", "box", "file", "offset", "bytes"});
+    add_head(context, add, {"key", "box", "file", "offset", "bytes"});
     for (const Entry& e : sorted_entries(selection)) {
       const std::string key = shortened(e.key);
       const auto add_item = [&](ItemId id, std::string box) {
@@ -147,7 +151,15 @@ void print_outline(const InspectResult& found, const InspectStyle& style, size_t
   const std::vector<bool> right{false, false, false, true, true, false};
   OutlineOptions options{.rows = kMaxRows, .depth = style.depth, .by_size = style.sort == SortBy::kSize, .values = &found.values};
   std::vector<OutlineRow> rows;
-  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog(), rows, style.sort, add); };
+  const RowSource source = [&](const std::function<void(Cells)>& add) {
+    const auto any = [&](const auto& is) { return std::ranges::any_of(rows, is); };
+    const bool is_folded = any([](const OutlineRow& row) { return row.example && row.keys() > 1; });
+    const bool has_tensors = any([](const OutlineRow& row) { return row.example && row.tensors > 0; });
+    add_head(context, add,
+             {"key", has_tensors ? "dtype" : "holds", has_tensors ? "shape" : "", is_folded ? "keys" : "", is_folded ? "in all" : "bytes",
+              has_tensors ? "sharding" : ""});
+    add_outline(found.catalog(), rows, style.sort, add);
+  };
   for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
     rows = outline_of(found.catalog(), found.selection, options);
     if (style.depth || options.rows <= kMinRows) break;
@@ -161,12 +173,29 @@ void print_outline(const InspectResult& found, const InspectStyle& style, size_t
   print_table(context, right, LongNames::kOwnLine, source);
 }
 
-void print_files(const Catalog& catalog, SortBy sort, const Context& context) {
+// Of each file the items that are selected, and their bytes.
+std::vector<std::pair<uint64_t, uint64_t>> selected_in_files(const InspectResult& found) {
+  const Catalog& c = found.catalog();
+  std::vector<std::pair<uint64_t, uint64_t>> in(c.files.size());
+  for (const Entry& e : found.selection.entries) {
+    const ItemId first = e.is_blob() ? c.item_of(e.blob()) : c.tensors[e.tensor()].first_chunk;
+    const uint32_t count = e.is_blob() ? 1 : c.tensors[e.tensor()].chunk_count;
+    for (const Item& item : std::span(c.items).subspan(first, count))
+      if (item.file != kNone) ++in[item.file].first, in[item.file].second += item.length;
+  }
+  return in;
+}
+
+void print_files(const InspectResult& found, SortBy sort, const Context& context) {
+  const Catalog& catalog = found.catalog();
   const std::vector<FileUse> uses = file_uses(catalog);
+  const bool is_part = found.selection.entries.size() < catalog.order.size();
+  const auto selected = selected_in_files(found);
   print_table(context, {false, true, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
-    add({"file", "bytes", "items", "unreferenced"});
+    add({"file", "bytes", "items", is_part ? "their bytes" : "unreferenced"});
     std::vector<uint32_t> order(catalog.files.size());
     std::iota(order.begin(), order.end(), 0u);
+    if (is_part) std::erase_if(order, [&](uint32_t f) { return selected[f].first == 0; });
     std::ranges::stable_sort(order, NaturalLess(), [&](uint32_t f) { return catalog.file_name(f); });
     if (sort == SortBy::kSize)
       std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t f) { return catalog.files[f].bytes.value_or(0); });
@@ -176,7 +205,10 @@ void print_files(const Catalog& catalog, SortBy sort, const Context& context) {
            bytes                    ? grouped(*bytes)
            : catalog.files[f].fault ? "unreadable"
                                     : "missing",
-           grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+           grouped(is_part ? selected[f].first : uses[f].items),
+           is_part ? grouped(selected[f].second)
+           : bytes ? grouped(uses[f].unreferenced)
+                   : ""});
     }
   });
 }
@@ -393,13 +425,13 @@ void inspect_text(const InspectResult& found, const InspectStyle& style, const C
   const std::string findings = fitted(context, findings_text(found, context), STDOUT_FILENO);
   if (view == InspectView::kFiles || view == InspectView::kRanks) {
     context.print(findings);
-    return view == InspectView::kFiles ? print_files(catalog, style.sort, context)
-                                       : print_holdings(holdings_of(found), style.sort, context);
+    return view == InspectView::kFiles ? print_files(found, style.sort, context) : print_holdings(holdings_of(found), style.sort, context);
   }
   const std::vector<std::string> lines = header_lines(found);
   const std::string& first = lines.front();
   std::string rest;
-  for (size_t i = 1; i < lines.size(); ++i) rest += lines[i];
+  const bool is_of_rows = style.sort == SortBy::kSize && view == InspectView::kOutline;  // what is large comes first
+  for (size_t i = 1; i < lines.size() && !is_of_rows; ++i) rest += lines[i];
   if (context.common.verbose > 0) rest += details_text(found);
   const std::string head =
       fitted(context, styled(first.substr(0, first.size() - 1), Style::kBold, context.colored(STDOUT_FILENO)) + "\n", STDOUT_FILENO) +
@@ -409,7 +441,7 @@ void inspect_text(const InspectResult& found, const InspectStyle& style, const C
   context.print("\n");
   if (view == InspectView::kTree) return print_tree(found, context);
   constexpr size_t kLines = 58, kMin = 24;  // with the prompt no more than 60, however much there is to say before
-  const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + 2;
+  const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + (context.at_terminal(STDOUT_FILENO) ? 3 : 2);
   print_outline(found, style, std::max(kLines - std::min(kLines, used), kMin), context);
 }
 

@@ -136,6 +136,11 @@ void print_steps(const RunSurvey& run, StepsShown shown, const Context& context)
   std::vector<bool> right{true, false, true, true, false, false};
   if (shown.dates) right.insert(right.begin() + 2, false);
   print_table(context, right, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
+    if (context.at_terminal(STDOUT_FILENO)) {
+      Cells head{"step", "folder", "age", "bytes", "kind", "state"};
+      if (shown.dates) head.insert(head.begin() + 2, "written");
+      row(std::move(head));
+    }
     for (size_t i = 0; i < count; ++i) {
       const size_t s = shown.newest_first ? run.steps.size() - 1 - i : run.steps.size() - count + i;
       const StepFacts& step = run.steps[s];

@@ -78,6 +78,7 @@ void Fold::add(const Key& key) {
   Row& row = rows_[place->second];
   for (size_t i = 0; i < key.words.size(); ++i) row.variants[i].insert(key.words[i]);
   row.objects += key.is_object;
+  row.has_values |= key.is_object || key.has_value;
   row.sum.ids.push_back(key.id);
 }
 
@@ -110,6 +111,7 @@ void Fold::join(Row& into, const Row& other) {
   for (size_t i = 0; i < into.variants.size(); ++i) into.variants[i].insert(other.variants[i].begin(), other.variants[i].end());
   into.sum.ids.insert(into.sum.ids.end(), other.sum.ids.begin(), other.sum.ids.end());
   into.objects += other.objects;
+  into.has_values |= other.has_values;
 }
 
 // Merges rows that differ only in what `key_of` leaves out.
@@ -135,18 +137,18 @@ std::string Fold::shape_of(const Row& row, bool without_last) {
   return text;
 }
 
-// Keys that differ in their last component only are one row: tensors all, objects, which have values to show, where these would take more
-// than `limit` rows; the largest groups first.
+// Keys that differ in their last component only are one row: tensors all, objects and scalars, which have values to show, where these would
+// take more than `limit` rows; the largest groups first.
 Fold::Rows Fold::joined_in_last(Rows rows, size_t limit) {
   using Group = std::pair<std::string, std::string>;
   const auto group_of = [&](const Row& row) { return Group(shape_of(row, true), row.kind); };
   std::map<Group, size_t> sizes;
   for (const Row& row : rows)
-    if (row.objects > 0) ++sizes[group_of(row)];
+    if (row.has_values) ++sizes[group_of(row)];
   std::vector<std::pair<size_t, Group>> objects;
-  size_t left = 0;  // rows of objects
+  size_t left = 0;  // rows of objects, and of scalars beside others
   for (const auto& [group, size] : sizes) {
-    left += size;
+    if (size > 1 || group.second.ends_with('\2')) left += size;
     if (size > 1) objects.emplace_back(size, group);
   }
   std::ranges::sort(objects, std::greater<>());
@@ -159,16 +161,13 @@ Fold::Rows Fold::joined_in_last(Rows rows, size_t limit) {
     for (; i < end; ++i)
       if (!join) apart.insert(objects[i].second);
   }
+  for (Row& row : rows) row.is_apart = apart.contains(group_of(row));
   size_t number = 0;
-  return joined_by(std::move(rows), [&](const Row& row) {
-    Group group = group_of(row);
-    const bool stays = apart.contains(group);
-    return std::pair(std::move(group), stays ? ++number : 0);
-  });
+  return joined_by(std::move(rows), [&](const Row& row) { return std::pair(group_of(row), row.is_apart ? ++number : 0); });
 }
 
 bool Fold::belongs_to(Part part, const Row& row) {
-  return row.sum.is_state == (part != Part::kModel) && (part != Part::kStateTensors || row.objects == 0);
+  return row.sum.is_state == (part != Part::kModel) && (part != Part::kStateTensors || (row.objects == 0 && !row.is_apart));
 }
 
 // Shortened to `depth` components, rows of one subtree are one.
@@ -201,13 +200,14 @@ uint64_t entry_bytes(const Catalog& catalog, const Entry& e) {
 }
 
 std::vector<FoldedRow> folded_entries(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries,
-                                      FoldOptions options) {
+                                      FoldOptions options, const std::map<KeyRef, std::string>* values) {
   Fold fold(options);
   for (uint32_t i = 0; i < entries.size(); ++i)
     fold.add({.words = words_of(selection, entries[i]),
               .kind = kind_of(catalog, entries[i]),
               .is_state = !selection.state.is_model(entries[i].ref),
               .is_object = entries[i].is_blob(),
+              .has_value = values != nullptr && values->contains(entries[i].ref),
               .id = i});
   return fold.rows();
 }
@@ -215,16 +215,21 @@ std::vector<FoldedRow> folded_entries(const Catalog& catalog, const Selection& s
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options) {
   const std::vector<Entry>& entries = selection.entries;
   std::vector<OutlineRow> result;
-  for (FoldedRow& folded : folded_entries(catalog, selection, entries, {.rows = options.rows, .depth = options.depth})) {
+  for (FoldedRow& folded : folded_entries(catalog, selection, entries, {.rows = options.rows, .depth = options.depth}, options.values)) {
     OutlineRow row{.label = std::move(folded.label), .is_state = folded.is_state, .example = {}};
     for (const uint32_t i : folded.ids) {
       ++(entries[i].is_blob() ? row.objects : row.tensors);
       row.bytes += entry_bytes(catalog, entries[i]);
     }
     if (!folded.is_folded) row.example = entries[folded.ids.front()];
-    if (options.values != nullptr && row.keys() == 1 && row.example)
-      if (const auto value = options.values->find(row.example->ref); value != options.values->end()) {
-        row.label += " = " + escaped(value->second);
+    const auto value_of = [&](uint32_t i) {
+      const auto value = options.values->find(entries[i].ref);
+      return value == options.values->end() ? std::string() : value->second;
+    };
+    if (options.values != nullptr && row.example)
+      if (const std::string value = value_of(folded.ids.front());
+          !value.empty() && std::ranges::all_of(folded.ids, [&](uint32_t i) { return value_of(i) == value; })) {
+        row.label += " = " + escaped(value);
         row.has_value = row.objects > 0;
       }
     result.push_back(std::move(row));

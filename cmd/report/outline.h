@@ -44,7 +44,7 @@ class Fold {
   struct Key {
     std::vector<std::string> words;  // components, see components_of
     std::string kind;                // what keys of one row have in common beside their names
-    bool is_state = false, is_object = false;
+    bool is_state = false, is_object = false, has_value = false;
     uint32_t id = 0;
   };
   void add(const Key& key);
@@ -57,6 +57,8 @@ class Fold {
     FoldedRow sum;
     std::string kind;
     uint64_t objects = 0;
+    bool has_values = false;                                   // to show
+    bool is_apart = false;                                     // from others of its subtree, for its value's sake
     std::vector<std::set<std::string, NaturalLess>> variants;  // by place
   };
   using Rows = std::vector<Row>;
@@ -83,7 +85,7 @@ struct OutlineRow {
   std::string label;      // escaped; braces list what several keys have in one place
   bool is_state = false;  // not model
   uint64_t tensors = 0, objects = 0, bytes = 0;
-  bool has_value = false;        // the label includes the value of one object
+  bool has_value = false;        // the label includes the value of the objects
   std::optional<Entry> example;  // one of several keys that differ only in name; nullopt: a folded subtree
   uint64_t keys() const { return tensors + objects; }
 };
@@ -100,7 +102,7 @@ uint64_t entry_bytes(const Catalog& catalog, const Entry& e);
 
 // Of these entries, by their numbers, those that share a row.
 std::vector<FoldedRow> folded_entries(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries,
-                                      FoldOptions options);
+                                      FoldOptions options, const std::map<KeyRef, std::string>* values = nullptr);
 
 // Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options);

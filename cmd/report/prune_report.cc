@@ -32,7 +32,9 @@ void print_reading(const PruneResult& found, const Context& context) {
   for (size_t s = 0; s < found.looks.size(); ++s)
     if (found.looks[s].data_before) add(before, s);
   if (!steps.empty())
-    context.print("before that, the data of " + steps + " is checked: " + human_bytes(found.bytes_to_read()) + " are read\n");
+    context.print(
+        fitted(context, "before anything goes, the data of " + steps + " is checked: " + human_bytes(found.bytes_to_read()) + " are read\n",
+               STDOUT_FILENO));
   if (!before.empty()) context.print("read whole by an earlier run, and unchanged: " + before + "\n");
 }
 
@@ -46,11 +48,12 @@ std::string shared_text(const PruneResult& found) {
 
 }  // namespace
 
-void print_plan(const PruneResult& found, bool partial_too, const Context& context) {
+void print_plan(const PruneResult& found, PlanShown shown, const Context& context) {
   const RunSurvey& run = found.survey;
   if (run.steps.empty()) return print_steps(run, {}, context);  // says what was found
   const int64_t now = wall_clock_ns();
   print_table(context, {false, true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
+    if (context.at_terminal(STDOUT_FILENO)) row({"fate", "step", "folder", "age", "bytes", "kind", "why"});
     for (size_t s = 0; s < run.steps.size(); ++s) {
       const StepFacts& step = run.steps[s];
       row({std::string(fate_name(found.decisions[s].fate)), number_text(step), escaped(step.name), age_text(step, now),
@@ -67,11 +70,15 @@ void print_plan(const PruneResult& found, bool partial_too, const Context& conte
     unfinished += !is_step && fate == Fate::kDelete;
   }
   const char* what = dropped == 0 ? " to delete" : deleted + unfinished == 0 ? " to make model-only" : " to delete or make model-only";
-  context.print(escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(steps, "step") +
-                (unfinished > 0 ? " and " + counted(unfinished, "unfinished save") : "") + what + ", freeing " +
-                human_bytes(found.to_free()) + shared_text(found) + "\n");
-  if (partial > 0 && !partial_too)
+  if (partial > 0 && !shown.partial)
     context.print("--partial deletes what " + counted(partial, "interrupted save") + " left, too: " + human_bytes(partial_bytes) + "\n");
+  if (!found.has_work()) return context.print(escaped(run.run) + ": nothing to delete\n");
+  context.print(fitted(context,
+                       escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(steps, "step") +
+                           (unfinished > 0 ? " and " + counted(unfinished, "unfinished save") : "") + what + ", freeing " +
+                           human_bytes(found.to_free()) + shared_text(found) +
+                           (shown.is_carried_out ? "" : "; this is a plan, --yes carries it out") + "\n",
+                       STDOUT_FILENO));
   print_reading(found, context);
 }
 

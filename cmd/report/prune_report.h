@@ -9,7 +9,11 @@
 
 namespace dcp::cmd {
 
-void print_plan(const PruneResult& found, bool partial_too, const Context& context);
+struct PlanShown {
+  bool partial = false;         // what interrupted saves have left goes, too
+  bool is_carried_out = false;  // without being asked about
+};
+void print_plan(const PruneResult& found, PlanShown shown, const Context& context);
 // Whether the person at the terminal says so. Throws usage if there is none.
 bool agrees(const PruneResult& found, Context& context);
 void print_done(const PruneResult& found, const Context& context);

@@ -1,11 +1,13 @@
 #include "report/selection_report.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/problem.h"
 #include "base/text.h"
 #include "line/command.h"
 #include "line/problem_words.h"
+#include "report/outline.h"
 
 namespace dcp::cmd {
 namespace {
@@ -42,11 +44,30 @@ void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& sele
 
 }  // namespace
 
-std::string names_of(const LeftOut& left_out) {
+std::string folded_names(const std::vector<std::string>& names, uint64_t keys) {
+  constexpr size_t kRows = 3;
+  Fold fold({.rows = kRows});
+  for (const std::string& name : names) {
+    Fold::Key key{.words = {}, .kind = ""};
+    add_components(name, key.words);
+    fold.add(key);
+  }
   std::string text;
-  for (const std::string_view key : left_out.first) text += (text.empty() ? ": " : ", ") + shortened(key);
-  const uint64_t more = left_out.keys - left_out.first.size();
+  uint64_t told = 0;
+  std::vector<FoldedRow> rows = names.size() > kRows ? fold.rows() : std::vector<FoldedRow>();
+  if (rows.size() > kRows) std::ranges::stable_sort(rows, std::greater<>(), [](const FoldedRow& row) { return row.ids.size(); });
+  for (size_t r = 0; r < std::min(rows.size(), kRows); ++r) {
+    text += (r == 0 ? "" : ", ") + rows[r].label + (rows[r].is_folded ? ".*" : "");
+    told += rows[r].ids.size();
+  }
+  if (rows.empty()) text = list_of(names), told = names.size();
+  const uint64_t more = std::max<uint64_t>(keys, names.size()) - told;
   return more == 0 ? text : text + " and " + grouped(more) + " more";
+}
+
+std::string names_of(const LeftOut& left_out) {
+  const std::vector<std::string> names(left_out.first.begin(), left_out.first.end());
+  return names.empty() ? "" : ": " + folded_names(names, left_out.keys);
 }
 
 std::string wrapped_text(const Selection& s) {
@@ -60,9 +81,10 @@ std::string flat_text(const Selection& s) {
 }
 
 void describe_selection(Context& context, const Selection& s) {
+  constexpr uint64_t kFew = 10;
   if (s.dropped_by_rules.keys > 0)
     context.info("left out " + counted(s.dropped_by_rules.keys, "key") + " by " + rules_given(context) + names_of(s.dropped_by_rules));
-  const bool is_short = s.dropped_non_model.keys <= LeftOut::kNamed && s.dropped_non_model.keys > s.dropped_top.size();
+  const bool is_short = s.dropped_non_model.keys <= kFew && s.dropped_non_model.keys > s.dropped_top.size();
   if (s.dropped_non_model.keys > 0)
     context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model.keys, "non-model key") +
                  " under " + list_of(s.dropped_top) + (is_short ? names_of(s.dropped_non_model) : ""));

@@ -89,8 +89,8 @@ std::string VerifyReport::summary() const {
           " in " + counted(result.files, "file") + "\n";
   text += "  " + counted(result.records, "CRC") + " compared";
   if (result.records_without_crc > 0) text += ", " + counted(result.records_without_crc, "record") + " without one";
-  text += "; " + human_bytes(result.bytes) + " read in " + seconds(result.nanoseconds) + ", " + rate(result.bytes, result.nanoseconds) +
-          ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
+  text += "; " + human_bytes(result.bytes) + " read in " + done_in(result.bytes, result.nanoseconds) + ", peak memory " +
+          human_bytes(peak_rss_bytes()) + "\n";
   if (result.left_out_records > 0)
     text += "  left out by " + left_out_by + ": " + grouped(result.left_out_records) + " of " +
             counted(result.data_records, "data record") + ", " + human_bytes(result.left_out_bytes) + " of " +

@@ -1,5 +1,7 @@
 #include "report/write_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -8,6 +10,7 @@
 #include "app/ranked_run.h"
 #include "base/text.h"
 #include "format/npy.h"
+#include "line/lines.h"
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"
@@ -120,7 +123,7 @@ void WriteReport::describe_losses(Context& context) const {
   }
   if (not_finite > 0)
     context.warn("warning: " + counted(not_finite, "value") + (not_finite == 1 ? " is" : " are") +
-                 " NaN or inf in the source: " + list_of(broken, LeftOut::kNamed));
+                 " NaN or inf in the source: " + folded_names(broken));
   if (lost.empty()) return;
   context.info("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(lost.size(), "tensor") +
                ", such as '" + escaped(lost.front()) + "'");
@@ -141,7 +144,7 @@ void WriteReport::describe(Context& context) const {
   if (const Filled& f = result.filled; !f.model.empty())
     context.info(f.keys.empty() ? "nothing is missing that " + escaped(f.model) + " has"
                                 : "took " + counted(f.keys.size(), "tensor") + ", " + human_bytes(f.bytes) + ", from " + escaped(f.model) +
-                                      ": " + list_of(f.keys, LeftOut::kNamed));
+                                      ": " + folded_names(f.keys));
   if (const auto& made = result.reformed)
     context.info("optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group") +
                  (made->changed == 0 ? ", which have this form already" : ""));
@@ -333,9 +336,11 @@ int WriteReport::done(Context& context) {
   if (context.common.json) context.print(document_);
   else if (request.dry_run) print_plan(context);
   else if (!context.common.quiet)
-    context.print("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
-                  human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
-                  rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+    context.print(fitted(context,
+                         "wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
+                             human_bytes(result.plan->bytes_to_write) + " in " + done_in(result.plan->bytes_to_write, result.nanoseconds) +
+                             ", peak memory " + human_bytes(peak_rss_bytes()) + "\n",
+                         STDOUT_FILENO));
   return exit_;
 }
 

@@ -15,9 +15,34 @@
 
 namespace dcp::cmd {
 
-void check_folder_name(const std::string& out) {
+static std::string ending_of(const std::string& out) {
   std::string ending = std::filesystem::path(without_trailing_slashes(out)).extension();
   for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return ending;
+}
+
+void check_format_written(const std::string& out) {
+  // What to do instead.
+  constexpr std::pair<std::string_view, std::string_view> kNever[] = {
+      {".gguf", "'dcpctl consolidate CKPT hf --assets BASE' writes a folder of which llama.cpp's convert_hf_to_gguf.py makes one"},
+      {".h5", "write .npz, which numpy reads, or .safetensors"},
+      {".hdf5", "write .npz, which numpy reads, or .safetensors"},
+      {".onnx", "write .pt, load it into the model, and torch.onnx.export that: ONNX holds the program, too"},
+      {".msgpack", "write .safetensors, which JAX's libraries read, too"},
+      {".pkl", "write .pt, which torch.load reads"},
+      {".ckpt", "write .pt, which is read in the same way"}};
+  const std::string ending = ending_of(out);
+  const auto never = std::ranges::find(kNever, ending, [](const auto& o) { return o.first; });
+  if (never == std::end(kNever)) return;
+  Problem p = make_problem(ProblemId::usage, {.path = out});
+  p.what = "no command writes a " + ending + " file";
+  p.hint = never->second;
+  throw Error(std::move(p));
+}
+
+void check_folder_name(const std::string& out) {
+  check_format_written(out);
+  const std::string ending = ending_of(out);
   // What writes such a file; "": nothing.
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{".npz", "consolidate and convert write it"},
                                                                        {".npy", "'dcpctl extract CKPT KEY OUT.npy' writes it"},
@@ -30,12 +55,6 @@ void check_folder_name(const std::string& out) {
                                                                        {".tar", ""},
                                                                        {".gz", ""},
                                                                        {".zst", ""},
-                                                                       {".gguf", ""},
-                                                                       {".h5", ""},
-                                                                       {".hdf5", ""},
-                                                                       {".onnx", ""},
-                                                                       {".pkl", ""},
-                                                                       {".msgpack", ""},
                                                                        {".parquet", ""}};
   const auto other = std::ranges::find(kOthers, ending, [](const auto& o) { return o.first; });
   const bool is_model = is_checkpoint_name("model" + ending);

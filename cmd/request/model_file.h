@@ -11,6 +11,8 @@
 
 namespace dcp::cmd {
 
+// Throws usage for a file of a format that no command writes.
+void check_format_written(const std::string& out);
 // Throws usage for a folder named like a file: people and other tools would take it for one.
 void check_folder_name(const std::string& out);
 

@@ -28,7 +28,7 @@ struct Asked {
   World& world;
   const MapQuestion& q;
 
-  void tell(const std::string& text) const { world.events.info(text); }
+  void tell(const std::string& text) const { world.events.info(request.whose.empty() ? text : escaped(request.whose) + ": " + text); }
   std::string_view key_of(TensorId tensor) const { return q.catalog.key(q.catalog.tensors[tensor]); }
 };
 

@@ -180,9 +180,12 @@ void map_side(DiffSide& side, const SelectOptions& options, const MapRequest& re
     mine.from = maps::side_of(open_map(request.map, world.store), keys, side.catalog().traits().tensors_only);
   }
   if (mine.from == maps::Side::kRight) return;
+  mine.whose = side.catalog().path;
   SelectOptions own = options;
   std::erase_if(own.rules, [&](const KeyRule& r) { return !side.has(r); });
   side.selected = select(side.opened, own, {.request = std::move(mine)}, world);
+  if (const auto& map = side.selected.map; map && !map->stays_published && !map->keeps_names)
+    world.events.info(escaped(side.catalog().path) + ": map " + escaped(map->map.name));
 }
 
 void keep_made(DiffSide& side, const std::vector<KeyRule>& rules) {

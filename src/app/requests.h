@@ -57,6 +57,7 @@ struct MapRequest {
   std::string to;                         // a second map, from the published names to another trainer's; "": none
   bool is_declined = false;               // none is wanted, not even the one that a folder of assets asks for
   std::optional<std::string> model_root;  // root of the model in the output of a run; nullopt: that of the source
+  std::string whose{};                    // the checkpoint that notes are about, where there are two
 
   bool is_given() const { return !map.empty(); }
 };

@@ -49,6 +49,10 @@ std::string rate(uint64_t bytes, uint64_t ns) {
   const double gb_s = static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(ns, 1));
   return gb_s < 0.1 ? fixed(gb_s * 1000, 1) + " MB/s" : fixed(gb_s, 2) + " GB/s";
 }
+std::string done_in(uint64_t bytes, uint64_t ns) {
+  constexpr uint64_t kFew = 1 << 16;  // of which the time says nothing
+  return seconds(ns) + (bytes < kFew ? "" : ", " + rate(bytes, ns));
+}
 std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
 
 std::string gigabytes(double bytes_per_second) { return fixed(bytes_per_second / 1e9, bytes_per_second < 1e9 ? 3 : 2); }

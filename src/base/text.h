@@ -21,6 +21,7 @@ std::string human_bytes(uint64_t bytes);                 // "1.5 MiB", "312 B"
 std::string grouped(uint64_t number);                    // "1,234,567"
 std::string counted(uint64_t number, const char* one);   // "1 key", "2,000 keys"
 std::string rate(uint64_t bytes, uint64_t ns);           // "3.21 GB/s"
+std::string done_in(uint64_t bytes, uint64_t ns);        // "0.52 s, 3.21 GB/s", of few bytes the time alone
 std::string gigabytes(double bytes_per_second);          // "26.10"
 std::string seconds(uint64_t ns);                        // "1.23 s"
 std::string duration(uint64_t ns);                       // "1.84 s", "310 ms", "12.3 us"

@@ -83,7 +83,7 @@ struct Entry {
 
 // Keys that something leaves out, the first of them by name.
 struct LeftOut {
-  static constexpr size_t kNamed = 10;
+  static constexpr size_t kNamed = 1000;
   uint64_t keys = 0;
   std::vector<std::string_view> first;
   void add(std::string_view key) {

@@ -65,14 +65,15 @@ def an_argument_too_many(c):
 @wrong("usage", "consolidate ckpt out.zip")
 def an_unknown_ending(c):
     """
-    dcpctl: out.zip: got '.zip', expected OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR
+    dcpctl: out.zip: '.zip' is no ending that says what to write: .safetensors, .pt, .npz
     """
 
 
 @wrong("usage", "consolidate ckpt out")
 def no_ending(c):
     """
-    dcpctl: out: got no ending, expected OUT.pt, .pth or .bin, OUT.safetensors, OUT.npz, or a folder with --max-shard-size SIZE or --assets DIR
+    dcpctl: out: no ending that says what to write: .safetensors, .pt, .npz
+    hint: 'dcpctl convert ckpt out' writes a DCP folder, --assets BASE one for transformers and vLLM, --max-shard-size SIZE shards
     """
 
 

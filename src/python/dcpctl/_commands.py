@@ -240,6 +240,7 @@ def inspect(
 def diff(
     a: Path,
     b: Path,
+    word: Path | None = None,
     *,
     step: Value | None = None,
     pattern: Value | None = None,
@@ -287,6 +288,7 @@ def diff(
 
     a: DCP folder, torch.save or safetensors file, folder of such files, or a run folder with --step
     b: The checkpoint to compare with, of any kind
+    word: A key or a glob, as of --include: the others are not compared
     step: A is a run folder: take step N, or 'latest' (the newest complete one)
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
@@ -373,7 +375,7 @@ def diff(
         "--map-from": map_from,
         "--model-root": model_root,
     }
-    return _run(Diff, "diff", [a, b], options)
+    return _run(Diff, "diff", [a, b, word], options)
 
 
 def verify(

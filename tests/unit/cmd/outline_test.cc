@@ -81,6 +81,16 @@ TEST_CASE("an outline has no more rows than it may, and folds what is not model 
   CHECK(o.labels({.depth = 2}).size() == 27);
 }
 
+TEST_CASE("values that are shown stay apart where they differ, and are shown once where all are equal") {
+  const Outlined o({"train_state.step", "train_state.tokens", "optimizer.state.0.step", "optimizer.state.1.step"});
+  std::map<KeyRef, std::string> values;
+  for (const Entry& e : o.selection.entries) values[e.ref] = e.key.ends_with("tokens") ? "64" : "7";
+  const Lines apart{"optimizer.state.{0..1}.step = 7 x2", "train_state.step = 7", "train_state.tokens = 64"};
+  CHECK(o.labels({.values = &values}) == apart);
+  CHECK(o.labels() == Lines{"optimizer.state.{0..1}.step x2", "train_state.{step, tokens} x2"});
+  CHECK(o.labels({.rows = 1, .values = &values}) == Lines{"optimizer x2 folded", "train_state x2 folded"});
+}
+
 TEST_CASE("at a depth, layers stand apart, and the largest first if asked") {
   const Outlined o({"l.0.w", "l.0.v", "l.1.2d", "n"});
   CHECK(o.labels({.depth = 1}) == Lines{"l x3 folded", "n"});
