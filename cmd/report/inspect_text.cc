@@ -86,7 +86,7 @@ std::vector<Entry> ordered_entries(const InspectResult& found, SortBy sort) {
 }
 
 void print_keys(const InspectResult& found, SortBy sort, const Context& context) {
-  print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
+  print_table(context, {false, false, false, true, false}, for_reader(context), [&](const auto& add) {
     add_head(context, add, {"key", "dtype", "shape", "bytes", "sharding"});
     for (const Entry& e : ordered_entries(found, sort)) {
       Cells of = cells(found.catalog(), e, part_text({.name = e.key}));

@@ -44,7 +44,7 @@ FILTERS = [
     (re.compile(r"\b\d+(\.\d+)? [kMGT]?i?B/s"), "N B/s"),
     (re.compile(r"\b\d+(\.\d+)? m?s\b"), "N s"),
     (re.compile(r" \(commit [0-9a-f]+(-dirty)?\)|(?<=,)\"commit\":\"[0-9a-f]+(-dirty)?\","), ""),
-    (re.compile(r"(peak memory )\d+(\.\d+)? [kMGT]?i?B"), r"\1N B"),
+    (re.compile(r"(peak\s+memory\s+)\d+(\.\d+)? [kMGT]?i?B"), r"\1N B"),
     (re.compile(r"\b\d+(\.\d+)? MiB or more"), "N MiB or more"),
     (re.compile(r"--max-memory \d+MiB$", re.M), "--max-memory N"),
     (re.compile(r'("(?:seconds|peak_memory_bytes|planned_memory_bytes)": ?)[0-9.e+-]+'), r"\1N"),
