@@ -38,13 +38,6 @@ std::string sibling(const std::string& name, uint32_t rank) {
   return name.substr(0, before + 1) + std::to_string(rank) + name.substr(end + 1);
 }
 
-TensorPart part_of_offsets(const OffsetShard& shard) {
-  TensorPart part{.local = shard.local, .local_sizes = shard.local_sizes, .sizes = shard.sizes, .boxes = {}};
-  if (shard.local.kind != Kind::kUnset)
-    part.boxes.push_back({shard.offsets, shard.local_sizes, std::vector<int64_t>(shard.sizes.size(), 0)});
-  return part;
-}
-
 // A tensor that is not named as whole is joined, so a mistyped name must be an error.
 void check_globs(const std::vector<MetadataContent>& contents, const std::vector<std::string>& replicated, const std::string& path) {
   std::vector<std::string_view> keys;
@@ -274,14 +267,15 @@ class Opening {
   // Meshes' sizes are known once the coordinates of all ranks are.
   void observe(size_t f, const RankFile& file) {
     if (tensors_[f]) return;  // its layouts say all
-    StateDict state(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits);
+    const PickleGraph& graph = *files_[f]->graph;
+    StateDict state(graph, files_[f]->archive.pickle_place, options_.limits);
     state.put_under(file.under);
     state.flatten([&](const StateDict::Leaf& leaf) {
       keys_[f].emplace_back(leaf.key);
       if (layouts_ != nullptr && layouts_->has(file, leaf.key)) return;
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
-      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard), world_.meet(f, shard->world_size);
-      else if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) world_.meet(f, offset->world_size);
+      if (const auto shard = read_dtensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *shard, graph));
+      else if (const auto offset = read_sharded_tensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *offset));
       if (leaf.key.ends_with("_flat_param")) world_.meet_flat(f);
     });
   }
@@ -289,7 +283,7 @@ class Opening {
   std::optional<TensorPart> part_of(size_t f, const StateDict::Leaf& leaf) {
     const std::optional<LocalShard> shard = read_dtensor(*files_[f]->graph, leaf);
     if (auto known = part_of_layout(f, leaf, shard)) return known;
-    if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return part_of_offsets(*offset);
+    if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return shards_.part(leaf.key, *offset);
     if (!shard && is_one_ranks(leaf.tensor.cls))
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
            "a " + leaf.tensor.cls + " whose mesh or placements are not known");
@@ -307,6 +301,7 @@ class Opening {
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path}, "a part of a " + leaf.tensor.cls);
     }
     ItemLayouts::Held held{.dtensor = shard ? &*shard : nullptr};
+    if (shard) held.mesh = shards_.mesh_of(f, *shard, *files_[f]->graph);
     if (shard) held.sizes = shard->local_sizes;
     else held.sizes = sizes_of(files_[f]->graph->machine(), leaf.tensor.arguments);
     auto part = layouts_->part(*file_, leaf.key, held, files_[f]->archive.pickle_place);

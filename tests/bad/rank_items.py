@@ -3,7 +3,7 @@ import json
 import struct
 
 from rank_files import DATA, at, dtensor, put, shard
-from recipes import archive, case, dump, rebuild, storage
+from recipes import archive, call, case, dump, glob, new, rebuild, storage
 
 SAFETENSORS = "SafetensorsSerialization"
 COMMANDS = ["inspect ranks", "verify ranks", "consolidate ranks out.pt", "convert ranks out"]
@@ -715,3 +715,100 @@ def files_that_only_have_numbers(c):
     hint: give one of them: ranks/epoch_0.pt, ranks/epoch_1.pt
     """
     put(c, {f"epoch_{n}.pt": {"w": rebuild(storage(count=4), (2, 2))} for n in range(2)})
+
+
+# ---- files of another world, whose parts have the shapes that this one's have
+
+
+def three_rows(n, world=3):
+    """A float32 [3, 2] of three ranks, or what the second of two has of it: one row, too, but the last."""
+    local = (2, 2) if (n, world) == (0, 2) else (1, 2)
+    return dtensor((3, 2), (shard(),), (n,), local, tuple(range(world)))
+
+
+def of_another_world(c, name, **more):
+    put(c, {name.format(n): {"w": three_rows(n, 2 if n == 1 else 3)} for n in range(3)} | more)
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_another_world(c):
+    """
+    dcpctl: ranks/model_1.pt: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as in model_0.pt)
+    hint: its own
+    """
+    of_another_world(c, "model_{}.pt")
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_another_world_than_its_metadata(c):
+    """
+    dcpctl: ranks/model_1.pt: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as the metadata has it)
+    hint: its own
+    """
+    three = mesh(mesh_shape=(3,), mesh_data=(0, 1, 2))
+    listed = {'["w"]': [group(sharding(three, global_shape=[3, 2]), (0, 1, 2))]}
+    of_another_world(c, "model_{}.pt", **{"metadata.pkl": metadata(listed, dict.fromkeys(range(3)), world_size=3)})
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_accelerate_of_another_world(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as in pytorch_model_fsdp_0_rank0.bin)
+    hint: its own
+    """
+    of_another_world(c, "pytorch_model_fsdp_0_rank{}.bin")
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_verl_of_another_world(c):
+    """
+    dcpctl: ranks/model_world_size_3_rank_1.pt: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as in model_world_size_3_rank_0.pt)
+    hint: its own
+    """
+    of_another_world(c, "model_world_size_3_rank_{}.pt")
+
+
+@case("ranks_disagree", *FOUND)
+def a_rank_where_its_mesh_has_another(c):
+    """
+    dcpctl: ranks/model_1.pt: tensor 'model.w': ranks_disagree (got a DTensor at place [2] of the mesh [0, 1, 2], expected rank 1 there)
+    hint: its own
+    """
+    put(c, {f"model_{n}.pt": {"w": three_rows((0, 2, 1)[n])} for n in range(3)})
+
+
+SHARDED = "torch.distributed._shard.sharded_tensor"
+
+
+def sharded_tensor(n, world, rank=None):
+    """A row of a float32 [world, 2] under FSDP1."""
+    kind = glob(f"{SHARDED}.api.ShardedTensor")
+    where = new("torch.distributed._shard.metadata.ShardMetadata", {"shard_offsets": [n, 0], "shard_sizes": [1, 2], "placement": None})
+    own = new(f"{SHARDED}.shard.Shard", {"tensor": rebuild(storage(count=4), (1, 2)), "metadata": where})
+    ranks = {"local_rank": n, "global_rank": n if rank is None else rank, "local_world_size": world, "global_world_size": world}
+    state = ([own], None, new(f"{SHARDED}.api.ShardedTensor.ProcessGroupState", ranks), None, False)
+    arguments = (kind, glob("torch.float32"), (3, 2), (2, 1), 0, None, None, False)
+    return call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), kind, arguments, state)
+
+
+@case(None, *READ, exit=0)
+def files_of_fsdp1(c):
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": sharded_tensor(n, 3)} for n in range(3)})
+
+
+@case("ranks_disagree", *FOUND)
+def a_sharded_tensor_of_another_world(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: tensor 'model.w': ranks_disagree (got a ShardedTensor of 2 ranks, expected 3, as in pytorch_model_fsdp_0_rank0.bin)
+    hint: its own
+    """
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": sharded_tensor(n, 2 if n == 1 else 3)} for n in range(3)})
+
+
+@case("ranks_disagree", *FOUND)
+def a_sharded_tensor_of_another_rank(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: tensor 'model.w': ranks_disagree (got a ShardedTensor of rank 2, expected rank 1)
+    hint: its own
+    """
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": sharded_tensor(n, 3, (0, 2, 2)[n])} for n in range(3)})
