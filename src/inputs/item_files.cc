@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "format/json_text.h"
+#include "format/json_pickle.h"
 #include "pickle/writer.h"
 
 namespace dcp {
