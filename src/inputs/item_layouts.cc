@@ -140,8 +140,20 @@ void ItemLayouts::check_all_met() {
     if (!met_.contains(key)) dispute(ProblemId::rank_lacks_key, key, place, "", "");
 }
 
-void ItemLayouts::unlisted(std::string_view key, const Place& place) {
-  dispute(ProblemId::ranks_disagree, key, place, "a tensor", "none of this name in the metadata");
+void ItemLayouts::note_unlisted(std::string_view key, const Place& place) { unlisted_.emplace(key, place); }
+
+std::optional<Problem> ItemLayouts::unlisted() const {
+  if (unlisted_.empty()) return std::nullopt;
+  const auto& [key, place] = *unlisted_.begin();
+  Problem p = make_finding(ProblemId::rank_lacks_key, Severity::kNote, {.path = place.path});
+  p.what = "a tensor that metadata.pkl does not list is read as a whole one: " + shortened(key) +
+           (unlisted_.size() > 1 ? " and " + std::to_string(unlisted_.size() - 1) + " more" : "");
+  return p;
+}
+
+bool ItemLayouts::lists(const RankFile& file) const {
+  const auto item = file.under.empty() ? metadata_.items.end() : metadata_.items.find(file.under.front());
+  return item != metadata_.items.end() && !item->second.tensors.empty();
 }
 
 void ItemLayouts::dispute(ProblemId id, std::string_view key, const Place& place, std::string got, std::string expected) {

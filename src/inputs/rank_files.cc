@@ -213,7 +213,8 @@ class Opening {
     const bool has_shards = std::find(at(first), at(end), true) != at(end);
     if (options_.shards_on_dim) joined_ = shards.join(tensors, end - first, findings_);
     else if (has_shards) return;
-    else if (files[first].apart.empty()) joined_ = shards.refuse_shards(tensors, end - first, findings_);
+    else if (files[first].apart.empty() || (layouts_ != nullptr && layouts_->lists(files[first])))
+      joined_ = shards.refuse_shards(tensors, end - first, findings_);
     else if (!shards.are_same(tensors, end - first)) return keep_apart(files, first, end, ProblemId::ranks_kept_apart, Severity::kWarning);
     else if (objects_differ(files, first, end)) return keep_apart(files, first, end, ProblemId::ranks_own_objects, Severity::kNote);
     if (joined_.empty()) return;
@@ -230,6 +231,7 @@ class Opening {
         if (t.dtype_known) layouts_->check_dtype(files[f], t.key, t.dtype, place);
     }
     layouts_->check_all_met();
+    if (auto note = layouts_->unlisted()) findings_.push_back(std::move(*note));
     const auto& disputed = layouts_->disputed();
     for (const auto& [key, why] : disputed) findings_.push_back(why);
     for (MetadataContent& c : contents_) {
@@ -263,7 +265,6 @@ class Opening {
   bool objects_differ(const std::vector<RankFile>& files, size_t first, size_t end) const {
     std::map<std::string_view, BlobItem> known;
     for (size_t f = first; f < end; ++f) {
-      if (layouts_ != nullptr && std::ranges::any_of(keys_[f], [&](const auto& key) { return layouts_->has(files[f], key); })) return false;
       for (const MetadataContent::Storage& s : contents_[f].storage) {
         const TorchValue& value = facts_.values.at(s.value);
         if (value.info.resolved && !value.info.opaque) continue;

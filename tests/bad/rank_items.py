@@ -369,13 +369,21 @@ def a_safetensors_file_of_another_dtype(c):
     in_safetensors(c, second=tensors(dtype="BF16"))
 
 
-@case("ranks_disagree", *FOUND)
+@case("rank_lacks_key", *READ, exit=0, says="findings")
 def a_name_too_many(c):
     """
-    dcpctl: ranks/model_1.safetensors: tensor 'model.v': ranks_disagree (got a tensor, expected none of this name in the metadata)
-    hint: its own
+    note: ranks/model_1.safetensors: a tensor that metadata.pkl does not list is read as a whole one: model.v
     """
     in_safetensors(c, second=tensors(names=("w", "v")))
+
+
+@case("ranks_are_shards", *FOUND)
+def a_name_too_many_that_is_not_one_value(c):
+    """
+    dcpctl: ranks: ranks_are_shards: model.v
+    hint: --shards-on-dim 0 joins them
+    """
+    in_safetensors(c, tensors(names=("w", "v")), tensors(names=("w", "v"))[:-1] + b"\2")
 
 
 @case("rank_lacks_key", *FOUND)
