@@ -450,3 +450,20 @@ def metadata_pkl_stands_for_its_folder(c):
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}})
 
 
+
+
+@case("duplicates_differ", "extract ranks model", "extract ranks model.w")
+def a_group_whose_copies_differ(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
+    hint: its own
+    """
+    ranks(c, 1, 2)
+
+
+@case("duplicates_differ", "inspect ranks", exit=1, says="findings")
+def copies_that_differ_are_seen_where_they_are_shown(c):
+    """
+    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
+    """
+    ranks(c, 1, 2)
