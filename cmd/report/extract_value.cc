@@ -181,8 +181,15 @@ std::string extract_subtree(const ExtractOptions& o, const Problem& missing, Con
     throw Error(missing);
   }
   for (const UnmatchedRule& rule : found.selection.unmatched) throw Error(no_such_word(o, rule.text, found.catalog().path));
-  for (const Problem& p : found.findings)
-    if (p.severity >= Severity::kDamage) context.warn(context.line_of(p));
+  for (const Problem& p : found.findings) {
+    if (p.severity < Severity::kDamage) continue;
+    if (p.id == ProblemId::duplicates_differ) {  // as for one key: no rank's value is the value
+      Problem error = p;
+      error.severity = Severity::kError;
+      throw Error(std::move(error));
+    }
+    context.warn(context.line_of(p));
+  }
   context.status((o.more.empty() ? escaped(o.key) : counted(1 + o.more.size(), "word")) + ": " +
                  counted(found.selection.entries.size(), "key"));
   std::string document = document_of(o, found);

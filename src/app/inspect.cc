@@ -11,6 +11,7 @@
 #include "app/stages.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
+#include "items/duplicates.h"
 #include "items/idle_parameters.h"
 #include "items/item_source.h"
 #include "items/unsafe.h"
@@ -94,6 +95,13 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
       .workers = reading_workers(0, world, catalog.path), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
   add(find_idle_parameters(files, catalog, request.source.limits()));
+  if (catalog.traits().in_torch_files && !request.source.prefer_rank) {  // what is shown must be the value on all ranks
+    std::set<ItemId> shown;
+    for (const KeyRef ref : valued)
+      if (ref.is_blob()) shown.insert(catalog.item_of(ref.blob()));
+    add(find_differing_duplicates(catalog, contents_of(files, catalog, request.source.limits()),
+                                  [&](ItemId i) { return shown.contains(i); }));
+  }
   result.subclasses = subclasses(files, request.source.limits());
   part_errors(result.findings);
   drop_left_out(result.findings, catalog, request.select);

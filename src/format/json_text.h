@@ -1,5 +1,5 @@
-// Untrusted JSON: as a sequence of values, each with its keys, for small documents of known form such as an index of files; and as the pickle of
-// what Python makes of it. JSON strings as two other writers write them.
+// Untrusted JSON as a sequence of values, each with its keys, for small documents of known form such as an index of files. JSON strings as two
+// other writers write them.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,5 @@ enum class JsonText {
 
 // Appends `text` in quotes. False, with `out` unchanged, if `text` is not valid UTF-8: no JSON string can hold it.
 bool append_json_text(std::string& out, std::string_view text, JsonText form);
-
-// JSON as the pickle of what Python's json.load makes of it.
-
-// Throws `bad` for what is no JSON, a key that an object has twice, and numbers that Python has and neither a double nor 64 bits hold;
-// over_limit for nesting.
-std::string pickle_of_json(std::string_view json, const Place& place, const Limits& limits, ProblemId bad);
 
 }  // namespace dcp

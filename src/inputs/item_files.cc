@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "format/json_text.h"
+#include "format/json_pickle.h"
 #include "pickle/writer.h"
 
 namespace dcp {
@@ -38,8 +38,8 @@ class TensorsReader {
     const ListedTensor* listed = nullptr;
     if (layouts_ != nullptr) {
       auto known = layouts_->part(of_, key, {.sizes = e.shape, .dtype = e.dtype}, file_.place);
-      if (!known) return layouts_->unlisted(key, file_.place);
-      part = std::move(*known);
+      if (known) part = std::move(*known);
+      else layouts_->note_unlisted(key, file_.place);
       listed = layouts_->find(of_, key);
     }
     add_path(key, listed, e);

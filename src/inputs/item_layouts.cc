@@ -20,6 +20,12 @@ std::string words(const std::vector<Placement>& placements) {
   return "(" + text + ")";
 }
 
+RankMesh rank_mesh(const ItemMesh& mesh) {
+  RankMesh out{.sizes = mesh.mesh.sizes, .ranks = std::vector<uint32_t>(mesh.position_of.size())};
+  for (const auto& [rank, position] : mesh.position_of) out.ranks[position] = rank;
+  return out;
+}
+
 }  // namespace
 
 const ListedTensor* ItemLayouts::find(const RankFile& file, std::string_view key) const {
@@ -41,18 +47,30 @@ const ItemLayout* ItemLayouts::group(const RankFile& file, std::string_view key)
   return found == tensor->groups.end() ? nullptr : &*found;
 }
 
+bool ItemLayouts::is_mesh(uint32_t number, const RankMesh& mesh) {
+  const auto [known, fresh] = is_mesh_.try_emplace({number, &mesh});
+  if (fresh) known->second = rank_mesh(metadata_.meshes[number]) == mesh;
+  return known->second;
+}
+
 // A mesh has a place for each of its ranks; a rank outside it holds nothing.
 std::optional<TensorPart> ItemLayouts::part(const RankFile& file, std::string_view key, const Held& held, const Place& place) {
   const ItemLayout* const layout = group(file, key);
   if (layout == nullptr) return std::nullopt;
   TensorPart part{.local = {}, .local_sizes = {}, .sizes = layout->sizes, .boxes = {}};
   if (held.dtype) check_dtype(file, key, *held.dtype, place);
-  if (held.dtensor != nullptr)
+  if (held.dtensor != nullptr) {
     if (const std::string other = contradiction(*layout, *held.dtensor, file.rank); !other.empty()) {
       dispute(ProblemId::ranks_disagree, key, place, "a DTensor of " + other,
               words(layout->placements) + " of " + shape_text(layout->sizes));
       return part;
     }
+    if (held.mesh != nullptr && !is_mesh(layout->mesh, *held.mesh)) {
+      dispute(ProblemId::ranks_disagree, key, place, "a DTensor on the mesh " + mesh_text(*held.mesh),
+              mesh_text(rank_mesh(metadata_.meshes[layout->mesh])) + ", as the metadata has it");
+      return part;
+    }
+  }
   if (layout->mesh == UINT32_MAX) {
     for (const TensorPart::Box& box : layout->boxes)
       for (size_t d = 0; d < box.sizes.size(); ++d)
@@ -122,8 +140,20 @@ void ItemLayouts::check_all_met() {
     if (!met_.contains(key)) dispute(ProblemId::rank_lacks_key, key, place, "", "");
 }
 
-void ItemLayouts::unlisted(std::string_view key, const Place& place) {
-  dispute(ProblemId::ranks_disagree, key, place, "a tensor", "none of this name in the metadata");
+void ItemLayouts::note_unlisted(std::string_view key, const Place& place) { unlisted_.emplace(key, place); }
+
+std::optional<Problem> ItemLayouts::unlisted() const {
+  if (unlisted_.empty()) return std::nullopt;
+  const auto& [key, place] = *unlisted_.begin();
+  Problem p = make_finding(ProblemId::rank_lacks_key, Severity::kNote, {.path = place.path});
+  p.what = "a tensor that metadata.pkl does not list is read as a whole one: " + shortened(key) +
+           (unlisted_.size() > 1 ? " and " + std::to_string(unlisted_.size() - 1) + " more" : "");
+  return p;
+}
+
+bool ItemLayouts::lists(const RankFile& file) const {
+  const auto item = file.under.empty() ? metadata_.items.end() : metadata_.items.find(file.under.front());
+  return item != metadata_.items.end() && !item->second.tensors.empty();
 }
 
 void ItemLayouts::dispute(ProblemId id, std::string_view key, const Place& place, std::string got, std::string expected) {

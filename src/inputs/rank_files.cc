@@ -1,6 +1,7 @@
 #include "inputs/rank_files.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -36,13 +37,6 @@ std::vector<int64_t> sizes_of(const PickleMachine& m, const Value& arguments) {
 std::string sibling(const std::string& name, uint32_t rank) {
   const size_t end = name.find_last_of("0123456789"), before = name.find_last_not_of("0123456789", end);
   return name.substr(0, before + 1) + std::to_string(rank) + name.substr(end + 1);
-}
-
-TensorPart part_of_offsets(const OffsetShard& shard) {
-  TensorPart part{.local = shard.local, .local_sizes = shard.local_sizes, .sizes = shard.sizes, .boxes = {}};
-  if (shard.local.kind != Kind::kUnset)
-    part.boxes.push_back({shard.offsets, shard.local_sizes, std::vector<int64_t>(shard.sizes.size(), 0)});
-  return part;
 }
 
 // A tensor that is not named as whole is joined, so a mistyped name must be an error.
@@ -104,6 +98,38 @@ bool is_same(const BlobItem& a, const BlobItem& b) {
          });
 }
 
+// A file that is missing, with the keys of which it had a part: those that other files have in its place.
+Problem lost(const RankFile& file, const MetadataContent& all, const std::string& folder) {
+  Problem p = make_finding(ProblemId::file_missing, Severity::kDamage, {.path = folder + "/" + file.name});
+  for (const MetadataContent::Path& path : all.paths) {
+    const auto elements = std::span(all.path_elements).subspan(path.first, path.count);
+    if (path.count < file.under.size()) continue;
+    if (std::ranges::equal(elements.first(file.under.size()), file.under, {}, &MetadataContent::PathElement::name))
+      p.keys.emplace_back(path.key);
+  }
+  return p;
+}
+
+bool may_have_tensors(const RankFile& file) { return file.form == FileForm::kTorch || file.form == FileForm::kSafetensors; }
+
+// Where no file of items without tensors can be read, the item's name is the key of what is damaged. The content views `keys`.
+void add_stand_ins(const std::vector<RankFile>& missing, std::vector<MetadataContent>& contents, std::deque<std::string>& keys) {
+  for (const RankFile& lost : missing) {
+    std::string key;
+    for (const std::string& name : lost.under) key += (key.empty() ? "" : ".") + name;
+    const auto is_known = [&](const MetadataContent::Path& p) { return p.key == key || p.key.starts_with(key + "."); };
+    const auto is_there = [&](const MetadataContent& c) { return std::ranges::any_of(c.paths, is_known); };
+    if (may_have_tensors(lost) || std::ranges::any_of(contents, is_there)) continue;
+    MetadataContent& c = contents.emplace_back();
+    keys.push_back(std::move(key));
+    c.has_planner_data = true;
+    c.blobs.push_back(keys.back());
+    c.order.push_back(KeyRef::blob_at(0));
+    for (const std::string& name : lost.under) c.path_elements.push_back({.name = name});
+    c.paths.push_back({.key = keys.back(), .first = 0, .count = static_cast<uint32_t>(lost.under.size())});
+  }
+}
+
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
@@ -120,7 +146,8 @@ class Opening {
     if (as.must_say_world) world_.check(files, path_, missing);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
     constexpr size_t kMostMissing = 16;  // each is a finding that names its keys
-    if (missing.size() > kMostMissing) fail(ProblemId::file_missing, {.path = path_ + "/" + missing.front().name});
+    if (std::ranges::count_if(missing, may_have_tensors) > std::ptrdiff_t{kMostMissing})
+      fail(ProblemId::file_missing, {.path = path_ + "/" + missing.front().name});
     for (const RankFile& f : missing) shards_.lose(f.under);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
@@ -129,13 +156,14 @@ class Opening {
       while (end < files.size() && files[end].under == files[f].under) ++end;
       if (end - f > 1) look_for_parts(files, f, end);
     }
+    add_stand_ins(missing, contents_, lost_keys_);
     check_globs(contents_, options_.replicated, path_);
     std::ranges::move(facts_.findings, std::back_inserter(findings_));
     const MetadataContent merged = merge_rank_local(contents_, path_, findings_);
     check_catalog_fits(merged, path_, limits_);
     EntryValues values;
     OpenedCatalog opened = build_catalog(merged, path_, path_, as.kind, &values);
-    for (const RankFile& f : missing) findings_.push_back(lost(f, merged));
+    for (const RankFile& f : missing) findings_.push_back(lost(f, merged, path_));
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
@@ -145,18 +173,6 @@ class Opening {
   }
 
  private:
-  // A file that is missing, with the keys of which it had a part: those that other files have in its place.
-  Problem lost(const RankFile& file, const MetadataContent& all) const {
-    Problem p = make_finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + file.name});
-    for (const MetadataContent::Path& path : all.paths) {
-      const auto elements = std::span(all.path_elements).subspan(path.first, path.count);
-      if (path.count < file.under.size()) continue;
-      if (std::ranges::equal(elements.first(file.under.size()), file.under, {}, &MetadataContent::PathElement::name))
-        p.keys.emplace_back(path.key);
-    }
-    return p;
-  }
-
   std::unique_ptr<TorchFile> read(size_t n, const RankFile& f, Limits& share) {
     const Place place{.path = path_ + "/" + f.name};
     std::unique_ptr<TorchFile> file;
@@ -197,7 +213,8 @@ class Opening {
     const bool has_shards = std::find(at(first), at(end), true) != at(end);
     if (options_.shards_on_dim) joined_ = shards.join(tensors, end - first, findings_);
     else if (has_shards) return;
-    else if (files[first].apart.empty()) joined_ = shards.refuse_shards(tensors, end - first, findings_);
+    else if (files[first].apart.empty() || (layouts_ != nullptr && layouts_->lists(files[first])))
+      joined_ = shards.refuse_shards(tensors, end - first, findings_);
     else if (!shards.are_same(tensors, end - first)) return keep_apart(files, first, end, ProblemId::ranks_kept_apart, Severity::kWarning);
     else if (objects_differ(files, first, end)) return keep_apart(files, first, end, ProblemId::ranks_own_objects, Severity::kNote);
     if (joined_.empty()) return;
@@ -214,6 +231,7 @@ class Opening {
         if (t.dtype_known) layouts_->check_dtype(files[f], t.key, t.dtype, place);
     }
     layouts_->check_all_met();
+    if (auto note = layouts_->unlisted()) findings_.push_back(std::move(*note));
     const auto& disputed = layouts_->disputed();
     for (const auto& [key, why] : disputed) findings_.push_back(why);
     for (MetadataContent& c : contents_) {
@@ -247,7 +265,6 @@ class Opening {
   bool objects_differ(const std::vector<RankFile>& files, size_t first, size_t end) const {
     std::map<std::string_view, BlobItem> known;
     for (size_t f = first; f < end; ++f) {
-      if (layouts_ != nullptr && std::ranges::any_of(keys_[f], [&](const auto& key) { return layouts_->has(files[f], key); })) return false;
       for (const MetadataContent::Storage& s : contents_[f].storage) {
         const TorchValue& value = facts_.values.at(s.value);
         if (value.info.resolved && !value.info.opaque) continue;
@@ -274,14 +291,15 @@ class Opening {
   // Meshes' sizes are known once the coordinates of all ranks are.
   void observe(size_t f, const RankFile& file) {
     if (tensors_[f]) return;  // its layouts say all
-    StateDict state(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits);
+    const PickleGraph& graph = *files_[f]->graph;
+    StateDict state(graph, files_[f]->archive.pickle_place, options_.limits);
     state.put_under(file.under);
     state.flatten([&](const StateDict::Leaf& leaf) {
       keys_[f].emplace_back(leaf.key);
       if (layouts_ != nullptr && layouts_->has(file, leaf.key)) return;
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
-      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard), world_.meet(f, shard->world_size);
-      else if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) world_.meet(f, offset->world_size);
+      if (const auto shard = read_dtensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *shard, graph));
+      else if (const auto offset = read_sharded_tensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *offset));
       if (leaf.key.ends_with("_flat_param")) world_.meet_flat(f);
     });
   }
@@ -289,7 +307,7 @@ class Opening {
   std::optional<TensorPart> part_of(size_t f, const StateDict::Leaf& leaf) {
     const std::optional<LocalShard> shard = read_dtensor(*files_[f]->graph, leaf);
     if (auto known = part_of_layout(f, leaf, shard)) return known;
-    if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return part_of_offsets(*offset);
+    if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return shards_.part(leaf.key, *offset);
     if (!shard && is_one_ranks(leaf.tensor.cls))
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
            "a " + leaf.tensor.cls + " whose mesh or placements are not known");
@@ -307,6 +325,7 @@ class Opening {
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path}, "a part of a " + leaf.tensor.cls);
     }
     ItemLayouts::Held held{.dtensor = shard ? &*shard : nullptr};
+    if (shard) held.mesh = shards_.mesh_of(f, *shard, *files_[f]->graph);
     if (shard) held.sizes = shard->local_sizes;
     else held.sizes = sizes_of(files_[f]->graph->machine(), leaf.tensor.arguments);
     auto part = layouts_->part(*file_, leaf.key, held, files_[f]->archive.pickle_place);
@@ -341,6 +360,7 @@ class Opening {
   JoinedTensors joined_;                                 // of the files that are being read
   TorchFacts facts_;
   std::vector<MetadataContent> contents_;
+  std::deque<std::string> lost_keys_;
   std::vector<std::vector<std::string>> keys_;  // by file
   std::set<std::pair<uint32_t, std::string>> left_out_;
   std::vector<std::unique_ptr<TorchFile>> files_;
@@ -349,12 +369,36 @@ class Opening {
 
 }  // namespace
 
+namespace {
+
+// What is wrong with JSON, by its file: nothing else depends on it.
+std::map<std::string, Problem> broken_json(Store& store, const std::string& path, const std::vector<RankFile>& files,
+                                           const OpenOptions& options) {
+  std::map<std::string, Problem> broken;
+  for (const RankFile& f : files) {
+    if (f.form != FileForm::kJson) continue;
+    const Place place{.path = path + "/" + f.name};
+    try {
+      read_json_item(read_file_beneath(store, path, f.name, options.links, options.limits.json_bytes), place, options.limits);
+    } catch (const Error& e) {
+      if (e.problem().place.path != place.path || e.problem().id == ProblemId::file_missing) throw;
+      broken.emplace(f.name, e.problem()).first->second.severity = Severity::kDamage;
+    }
+  }
+  return broken;
+}
+
+}  // namespace
+
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, const FilesOfKind& as,
                               const OpenOptions& options) {
+  const std::map<std::string, Problem> broken = broken_json(store, path, files, options);
   return open_rest(path, files.size(), [&](const std::set<std::string>& without) {
     std::vector<RankFile> rest, missing = as.missing;
-    for (const RankFile& f : files) (without.contains(f.name) ? missing : rest).push_back(f);
-    return Opening(store, path, rest, options).open(rest, as, std::move(missing));
+    for (const RankFile& f : files) (without.contains(f.name) || broken.contains(f.name) ? missing : rest).push_back(f);
+    OpenedCatalog opened = Opening(store, path, rest, options).open(rest, as, std::move(missing));
+    for (const auto& [name, why] : broken) opened.findings.push_back(why);
+    return opened;
   });
 }
 

@@ -9,6 +9,24 @@
 namespace dcp {
 namespace {
 
+// Row-major; nullopt: there is no such place.
+std::optional<size_t> row_major_place(const std::vector<uint32_t>& sizes, const std::vector<uint32_t>& coordinate) {
+  size_t place = 0;
+  for (size_t d = 0; d < coordinate.size(); ++d) {
+    if (d >= sizes.size() || coordinate[d] >= sizes[d]) return {};
+    place = place * sizes[d] + coordinate[d];
+  }
+  return place;
+}
+
+std::string numbers_text(const std::vector<uint32_t>& numbers) {
+  constexpr size_t kNamed = 16;
+  std::string text;
+  for (size_t n = 0; n < numbers.size() && n < kNamed; ++n) text += (n > 0 ? ", " : "") + std::to_string(numbers[n]);
+  if (numbers.size() > kNamed) text += " and " + std::to_string(numbers.size() - kNamed) + " more";
+  return "[" + text + "]";
+}
+
 class DTensorReader {
  public:
   explicit DTensorReader(const PickleGraph& graph) : graph_(graph), m_(graph.machine()) {}
@@ -26,10 +44,40 @@ class DTensorReader {
       numbers(m_.element(made, 2), shard.local_sizes);
     const Value spec = state_of(attribute(state, "_spec"));
     if (shard.local.kind != Kind::kObject || !placements(attribute(spec, "placements"), shard.placements)) return {};
-    const Value mesh = state_of(attribute(spec, "mesh"));
-    if (!coordinate(attribute(mesh, "_coordinate_on_dim"), shard)) return {};
-    shard.world_size = world_of(mesh);
+    shard.mesh = attribute(spec, "mesh");
+    if (!coordinate(attribute(state_of(shard.mesh), "_coordinate_on_dim"), shard)) return {};
     return shard;
+  }
+
+  // The mesh of a DTensor of `rank`. nullopt: it is not known.
+  std::optional<RankMesh> read_mesh(const LocalShard& shard, uint32_t rank) const {
+    const Value mesh = state_of(shard.mesh);
+    std::vector<Axis> axes;
+    std::vector<int64_t> ranks, sizes;
+    if (numbers(attribute(mesh, "_flatten_rank_map"), ranks, kMaxRanks)) {
+      if (!read_axes(state_of(attribute(mesh, "_layout")), axes)) return {};
+    } else {
+      const Value made = state_of_tensor(attribute(mesh, "mesh"));
+      if (!numbers(attribute(mesh, "_flatten_mesh_list"), ranks, kMaxRanks) || !numbers(made, sizes)) return {};
+      int64_t stride = 1;
+      for (size_t d = sizes.size(); d-- > 0; stride *= std::clamp<int64_t>(sizes[d], 1, kMaxRanks)) {
+        if (stride > int64_t{kMaxRanks}) return {};
+        axes.insert(axes.begin(), {{sizes[d], stride}});
+      }
+    }
+    return axes.size() == shard.coordinate.size() || shard.coordinate.empty() ? mesh_at(axes, ranks, shard.coordinate, rank) : std::nullopt;
+  }
+
+  uint64_t world_of(const Value& mesh_object) const {
+    const Value mesh = state_of(mesh_object);
+    uint64_t world = 0;
+    std::vector<int64_t> ranks, sizes;
+    if (numbers(attribute(mesh, "_flatten_rank_map"), ranks, SIZE_MAX) || numbers(attribute(mesh, "_flatten_mesh_list"), ranks, SIZE_MAX))
+      for (const int64_t rank : ranks) world = std::max(world, static_cast<uint64_t>(rank) + 1);
+    if (world > 0 || !numbers(state_of_tensor(attribute(mesh, "mesh")), sizes)) return world;
+    world = 1;
+    for (const int64_t n : sizes) world = std::min(world * static_cast<uint64_t>(n), uint64_t{1} << 31);
+    return world;
   }
 
   std::optional<OffsetShard> read_sharded(const Value& v) const {
@@ -43,6 +91,7 @@ class DTensorReader {
     const Value shards = m_.element(state, 0), group = state_of(m_.element(state, 2));
     if (const Value world = attribute(group, "global_world_size"); world.kind == Kind::kInt && world.integer() > 0)
       out.world_size = world.payload;
+    if (const Value rank = attribute(group, "global_rank"); rank.kind == Kind::kInt) out.rank = rank.integer();
     Value shard;
     if (shards.kind != Kind::kList || m_.count(shards) > 1) return {};
     for (auto it = m_.items(shards); it.next(shard);) {
@@ -72,29 +121,89 @@ class DTensorReader {
     return found;
   }
 
-  bool numbers(const Value& tuple, std::vector<int64_t>& out) const {
+  // The shape of a tensor that a call makes.
+  Value state_of_tensor(const Value& tensor) const {
+    const Value made = tensor.kind == Kind::kObject ? m_.arguments_of(tensor) : Value{};
+    return made.kind == Kind::kTuple && made.n > 2 ? m_.element(made, 2) : Value{};
+  }
+
+  bool numbers(const Value& tuple, std::vector<int64_t>& out, size_t most = kMaxDims) const {
     if (tuple.kind != Kind::kTuple && tuple.kind != Kind::kList) return false;
     Value n;
     for (auto it = m_.items(tuple); it.next(n);) {
-      if (n.kind != Kind::kInt || n.integer() < 0 || out.size() >= kMaxDims) return false;
+      if (n.kind != Kind::kInt || n.integer() < 0 || out.size() >= most) return false;
       out.push_back(n.integer());
     }
     return true;
   }
 
-  uint64_t world_of(const Value& mesh) const {
-    uint64_t world = 0;
-    Value rank;
-    const Value ranks = attribute(mesh, "_flatten_rank_map"), tensor = attribute(mesh, "mesh");
-    for (auto it = m_.items(ranks); ranks.kind == Kind::kTuple && it.next(rank);)
-      if (rank.kind == Kind::kInt && rank.integer() >= 0) world = std::max(world, rank.payload + 1);
-    if (std::vector<int64_t> sizes; world == 0 && tensor.kind == Kind::kObject) {
-      const Value made = m_.arguments_of(tensor);
-      if (made.kind != Kind::kTuple || made.n < 3 || !numbers(m_.element(made, 2), sizes)) return 0;
-      world = 1;
-      for (const int64_t n : sizes) world = std::min(world * static_cast<uint64_t>(n), uint64_t{1} << 31);
+  using Axis = std::vector<std::pair<int64_t, int64_t>>;  // (size, stride) of each part, the last of which varies fastest
+
+  // Numbers, which may be in tuples of tuples.
+  bool flat_numbers(const Value& v, std::vector<int64_t>& out, size_t depth = 0) const {
+    if (v.kind == Kind::kInt) return v.integer() >= 0 && out.size() < kMaxDims && (out.push_back(v.integer()), true);
+    if ((v.kind != Kind::kTuple && v.kind != Kind::kList) || depth > kMaxDims) return false;
+    Value part;
+    for (auto it = m_.items(v); it.next(part);)
+      if (!flat_numbers(part, out, depth + 1)) return false;
+    return true;
+  }
+
+  bool read_axis(const Value& shape, const Value& stride, std::vector<Axis>& out) const {
+    std::vector<int64_t> sizes, strides;
+    if (out.size() >= kMaxDims || !flat_numbers(shape, sizes) || !flat_numbers(stride, strides) || sizes.size() != strides.size())
+      return false;
+    out.emplace_back();
+    for (size_t n = 0; n < sizes.size(); ++n) out.back().emplace_back(sizes[n], strides[n]);
+    return true;
+  }
+
+  bool read_axes(const Value& layout, std::vector<Axis>& out) const {
+    const Value axes = attribute(layout, "axes"), shape = attribute(layout, "shape"), stride = attribute(layout, "stride");
+    Value axis, step;
+    if (axes.kind == Kind::kTuple || axes.kind == Kind::kList) {
+      for (auto it = m_.items(axes); it.next(axis);) {
+        const Value state = state_of(axis);
+        if (!read_axis(attribute(state, "shape"), attribute(state, "stride"), out)) return false;
+      }
+      return true;
     }
-    return world;
+    if (shape.kind == Kind::kInt) return read_axis(shape, stride, out);
+    if (shape.kind != Kind::kTuple || stride.kind != Kind::kTuple || shape.n != stride.n) return false;
+    for (auto sizes = m_.items(shape), strides = m_.items(stride); sizes.next(axis) && strides.next(step);)
+      if (!read_axis(axis, step, out)) return false;
+    return true;
+  }
+
+  // `ranks` are those of a larger mesh, of which that with `rank` at `coordinate` is a part.
+  static std::optional<RankMesh> mesh_at(const std::vector<Axis>& axes, const std::vector<int64_t>& ranks,
+                                         const std::vector<uint32_t>& coordinate, uint32_t rank) {
+    RankMesh mesh;
+    std::vector<int64_t> at{0};  // positions in `ranks`, of the places of the mesh
+    for (const Axis& axis : axes) {
+      size_t size = 1;
+      for (const auto& [n, stride] : axis) {
+        if (n > int64_t{kMaxRanks} || stride > int64_t{kMaxRanks} || at.size() * static_cast<size_t>(n) > kMaxRanks) return {};
+        std::vector<int64_t> next;
+        for (const int64_t p : at)
+          for (int64_t k = 0; k < n; ++k) next.push_back(p + k * stride);
+        at = std::move(next);
+        size *= static_cast<size_t>(n);
+      }
+      mesh.sizes.push_back(static_cast<uint32_t>(size));
+    }
+    const auto own = row_major_place(mesh.sizes, coordinate);
+    const auto here = std::ranges::find(ranks, int64_t{rank}) - ranks.begin();
+    int64_t base = own && !coordinate.empty() ? here - at[*own] : 0;
+    const int64_t end = at.empty() ? 0 : *std::ranges::max_element(at) + 1;
+    if (base < 0 || base + end > std::ssize(ranks)) base = 0;
+    if (end > std::ssize(ranks)) return {};
+    for (const int64_t p : at) {
+      const int64_t r = ranks[static_cast<size_t>(base + p)];
+      if (r > INT32_MAX) return {};
+      mesh.ranks.push_back(static_cast<uint32_t>(r));
+    }
+    return mesh;
   }
 
   bool coordinate(const Value& v, LocalShard& shard) const {
@@ -156,18 +265,101 @@ void set_boxes(TensorPart& part, const RankBoxes& boxes, size_t first, size_t la
   }
 }
 
-void RankShards::meet(size_t file, std::string_view key, const LocalShard& shard) {
+std::string mesh_text(const RankMesh& mesh) {
+  std::string shape;
+  for (size_t d = 0; mesh.sizes.size() > 1 && d < mesh.sizes.size(); ++d) shape += (d > 0 ? "x" : ", ") + std::to_string(mesh.sizes[d]);
+  return numbers_text(mesh.ranks) + shape;
+}
+
+std::string other_place(const RankMesh& mesh, const LocalShard& shard, uint32_t rank) {
+  if (shard.coordinate.empty()) {
+    if (std::ranges::find(mesh.ranks, rank) == mesh.ranks.end()) return {};
+    return "a DTensor at no place of the mesh " + mesh_text(mesh);
+  }
+  const auto own = row_major_place(mesh.sizes, shard.coordinate);
+  if (own && *own < mesh.ranks.size() && mesh.ranks[*own] == rank) return {};
+  return "a DTensor at place " + numbers_text(shard.coordinate) + " of the mesh " + mesh_text(mesh);
+}
+
+RankMeshes::Seen RankMeshes::of(size_t file, uint32_t rank, const PickleGraph& graph, const LocalShard& shard) {
+  const auto [known, fresh] = seen_.try_emplace({file, shard.mesh.payload});
+  if (!fresh) return known->second;
+  const DTensorReader reader(graph);
+  known->second.world_size = reader.world_of(shard.mesh);
+  if (auto mesh = reader.read_mesh(shard, rank)) known->second.mesh = &*meshes_.insert(std::move(*mesh)).first;
+  return known->second;
+}
+
+uint64_t RankShards::meet(size_t file, std::string_view key, const LocalShard& shard, const PickleGraph& graph) {
+  const auto [world_size, mesh] = meshes_.of(file, files_[file].rank, graph, shard);
   Sharded& s = of_key_[std::string(key)];
   if (s.placements.empty()) s.placements = shard.placements, s.sizes = shard.sizes, s.mesh.sizes.resize(shard.placements.size());
   const auto disagree = [&](std::string what) {
     dispute(s, make_problem(ProblemId::ranks_disagree, {.path = path_, .tensor = std::string(key)}, std::move(what)));
+    return world_size;
   };
   if (s.placements != shard.placements) return disagree("two lists of placements");
   if (s.sizes != shard.sizes) return disagree("two shapes");
-  if (shard.coordinate.empty()) return s.outside.push_back(file);
+  if (mesh != nullptr) meet_mesh(file, key, s, shard, *mesh);
+  if (shard.coordinate.empty()) {
+    s.outside.push_back(file);
+    return world_size;
+  }
   for (size_t d = 0; d < shard.coordinate.size(); ++d) s.mesh.sizes[d] = std::max(s.mesh.sizes[d], shard.coordinate[d] + 1);
   s.files.push_back(file);
   s.coordinates.insert(s.coordinates.end(), shard.coordinate.begin(), shard.coordinate.end());
+  return world_size;
+}
+
+Place RankShards::place_in(size_t file, std::string_view key) const {
+  return {.path = path_ + "/" + files_[file].name, .tensor = std::string(key)};
+}
+
+void RankShards::meet_mesh(size_t file, std::string_view key, Sharded& s, const LocalShard& shard, const RankMesh& mesh) {
+  const uint32_t rank = files_[file].rank;
+  if (const std::string other = other_place(mesh, shard, rank); !other.empty())
+    dispute(s, make_problem(ProblemId::ranks_disagree, place_in(file, key), other, "rank " + std::to_string(rank) + " there"));
+  const auto known = std::ranges::find(s.meshes, &mesh, &Sharded::Claim::mesh);
+  if (known != s.meshes.end()) ++known->count;
+  else s.meshes.push_back({.mesh = &mesh, .file = file, .count = 1});
+}
+
+// Ranks may share a tensor in groups, each with a mesh of its own; a rank is in one of them.
+void RankShards::check_meshes(std::string_view key, Sharded& s) {
+  std::vector<std::pair<uint32_t, size_t>> claims;
+  for (size_t m = 0; s.meshes.size() > 1 && m < s.meshes.size(); ++m)
+    for (const uint32_t rank : s.meshes[m].mesh->ranks) claims.emplace_back(rank, m);
+  std::ranges::sort(claims);
+  const auto same = std::ranges::adjacent_find(claims, {}, &std::pair<uint32_t, size_t>::first);
+  const auto other = std::ranges::find_if(s.meshes, [&](const Sharded::Claim& c) { return c.mesh->sizes != s.meshes.front().mesh->sizes; });
+  if (same == claims.end() && other == s.meshes.end()) return;
+  const Sharded::Claim* odd = same == claims.end() ? &*other : &s.meshes[std::next(same)->second];
+  const Sharded::Claim* most = same == claims.end() ? s.meshes.data() : &s.meshes[same->second];
+  if (odd->count > most->count) std::swap(odd, most);
+  dispute(s, make_problem(ProblemId::ranks_disagree, place_in(odd->file, key), "a DTensor on the mesh " + mesh_text(*odd->mesh),
+                          mesh_text(*most->mesh) + ", as in " + files_[most->file].name));
+}
+
+uint64_t RankShards::meet(size_t file, std::string_view key, const OffsetShard& shard) {
+  const auto differ = [&](std::string got, std::string expected) {
+    if (!disputed_offsets_.emplace(key).second) return;
+    findings_.push_back(
+        make_finding(ProblemId::ranks_disagree, Severity::kDamage, place_in(file, key), std::move(got), std::move(expected)));
+  };
+  const auto [first, fresh] = offset_of_.try_emplace(std::string(key), file, shard.world_size);
+  if (first->second.second != shard.world_size)
+    differ("a ShardedTensor of " + std::to_string(shard.world_size) + " ranks",
+           std::to_string(first->second.second) + ", as in " + files_[first->second.first].name);
+  if (shard.rank >= 0 && shard.rank != int64_t{files_[file].rank})
+    differ("a ShardedTensor of rank " + std::to_string(shard.rank), "rank " + std::to_string(files_[file].rank));
+  return shard.world_size;
+}
+
+TensorPart RankShards::part(std::string_view key, const OffsetShard& shard) const {
+  TensorPart part{.local = shard.local, .local_sizes = shard.local_sizes, .sizes = shard.sizes, .boxes = {}};
+  if (shard.local.kind != Kind::kUnset && !disputed_offsets_.contains(key))
+    part.boxes.push_back({shard.offsets, shard.local_sizes, std::vector<int64_t>(shard.sizes.size(), 0)});
+  return part;
 }
 
 void RankShards::lose(const std::vector<std::string>& under) {
@@ -176,8 +368,10 @@ void RankShards::lose(const std::vector<std::string>& under) {
 }
 
 void RankShards::check() {
-  for (auto& [key, s] : of_key_)
+  for (auto& [key, s] : of_key_) {
+    check_meshes(key, s);
     if (!s.is_disputed && places(s).size() < s.mesh.ranks()) explain(key, s);
+  }
 }
 
 TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
@@ -222,15 +416,14 @@ bool RankShards::explain(std::string_view key, Sharded& s) {
   const Places at = places(s);
   const auto most = std::ranges::max_element(at, {}, &std::vector<size_t>::size);
   const RankFile* const without = lacking(s);
-  const auto place_in = [&](const RankFile& file) { return Place{.path = path_ + "/" + file.name, .tensor = std::string(key)}; };
   const bool uneven = std::ranges::any_of(at, [&](const auto& ranks) { return ranks.size() != most->size(); });
   if (most != at.end() && most->size() > 1 && (uneven || without == nullptr)) {
     std::string where;
     for (const uint32_t c : s.coordinate(most->front())) where += (where.empty() ? "" : ", ") + std::to_string(c);
-    dispute(s, make_problem(ProblemId::rank_place_taken, place_in(files_[s.files[(*most)[1]]]),
+    dispute(s, make_problem(ProblemId::rank_place_taken, place_in(s.files[(*most)[1]], key),
                             "[" + where + "], where " + files_[s.files[most->front()]].name + " is", "a place of its own"));
   } else if (without != nullptr) {
-    dispute(s, make_problem(ProblemId::rank_lacks_key, place_in(*without)));
+    dispute(s, make_problem(ProblemId::rank_lacks_key, place_in(static_cast<size_t>(without - files_.data()), key)));
   }
   return s.is_disputed;
 }

@@ -144,16 +144,21 @@ void prove_duplicates(const SourceFacts& source, const ContentOf& contents) {
 }
 
 std::vector<Problem> find_differing_duplicates(const SourceFacts& source, const ContentOf& contents) {
+  return find_differing_duplicates(source.catalog, contents, [&](ItemId i) { return bool{source.resolved.items[i].resolved}; });
+}
+
+std::vector<Problem> find_differing_duplicates(const Catalog& catalog, const ContentOf& contents,
+                                               const std::function<bool(ItemId)>& is_wanted) {
   std::vector<Problem> found;
-  for (const Duplicate& d : source.catalog.duplicates) {
-    if (!source.resolved.items[d.item].resolved) continue;
+  for (const Duplicate& d : catalog.duplicates) {
+    if (!is_wanted(d.item)) continue;
     try {
-      prove(source.catalog, d, contents);
+      prove(catalog, d, contents);
     } catch (const Error& e) {
       if (!can_be_collected(e.problem().id)) throw;
       found.push_back(e.problem());
       // Ranks of a rank-local DCP checkpoint may have values of their own, which torch loads on each.
-      const bool may_differ = e.problem().id == ProblemId::duplicates_differ && !source.catalog.traits().in_torch_files;
+      const bool may_differ = e.problem().id == ProblemId::duplicates_differ && !catalog.traits().in_torch_files;
       found.back().severity = may_differ ? Severity::kWarning : Severity::kDamage;
     }
   }

@@ -40,5 +40,8 @@ inline ContentOf contents_of(DataFiles& files, const Catalog& catalog, const Lim
 void prove_duplicates(const SourceFacts& source, const ContentOf& contents);
 // The same, but lists all of them as findings. Differing values are a warning, not damage: rank-local state may differ.
 std::vector<Problem> find_differing_duplicates(const SourceFacts& source, const ContentOf& contents);
+// The same of these items.
+std::vector<Problem> find_differing_duplicates(const Catalog& catalog, const ContentOf& contents,
+                                               const std::function<bool(ItemId)>& is_wanted);
 
 }  // namespace dcp

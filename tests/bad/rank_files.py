@@ -14,9 +14,12 @@ def shard(dim=0):
 
 
 def dtensor(sizes, placements, coordinate, local=None, ranks=None):
-    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise; `ranks` are those of the mesh."""
+    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise; `ranks` are those of a mesh of one dim."""
     arguments = (glob(DTENSOR), glob("torch.float32"), sizes, (1,), 0, call("torch.serialization._get_layout", "torch.strided"), call("torch.device", "cpu"), False)
-    mesh = new("torch.distributed.device_mesh.DeviceMesh", {"_coordinate_on_dim": coordinate} | ({"_flatten_rank_map": ranks} if ranks else {}))
+    axis = new("torch.distributed._mesh_layout._FlatLayout", {"shape": (len(ranks or ()),), "stride": (1,)})
+    layout = new("torch.distributed._mesh_layout._MeshLayout", {"axes": (axis,)})
+    mesh = {"_coordinate_on_dim": coordinate} | ({"_flatten_rank_map": ranks, "_layout": layout} if ranks else {})
+    mesh = new("torch.distributed.device_mesh.DeviceMesh", mesh)
     spec = new("torch.distributed.tensor._dtensor_spec.DTensorSpec", {"mesh": mesh, "placements": placements})
     local = (2, 2) if local is None else local
     state = (None, {"_local_tensor": rebuild(storage(count=4), local), "_spec": spec})
@@ -462,3 +465,20 @@ def metadata_pkl_stands_for_its_folder(c):
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}})
 
 
+
+
+@case("duplicates_differ", "extract ranks model", "extract ranks model.w")
+def a_group_whose_copies_differ(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
+    hint: its own
+    """
+    ranks(c, 1, 2)
+
+
+@case("duplicates_differ", "inspect ranks", exit=1, says="findings")
+def copies_that_differ_are_seen_where_they_are_shown(c):
+    """
+    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
+    """
+    ranks(c, 1, 2)

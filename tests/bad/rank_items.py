@@ -3,7 +3,7 @@ import json
 import struct
 
 from rank_files import DATA, at, dtensor, put, shard
-from recipes import archive, case, dump, rebuild, storage
+from recipes import archive, call, case, dump, glob, new, rebuild, storage
 
 SAFETENSORS = "SafetensorsSerialization"
 COMMANDS = ["inspect ranks", "verify ranks", "consolidate ranks out.pt", "convert ranks out"]
@@ -369,13 +369,21 @@ def a_safetensors_file_of_another_dtype(c):
     in_safetensors(c, second=tensors(dtype="BF16"))
 
 
-@case("ranks_disagree", *FOUND)
+@case(None, "inspect ranks", exit=0, says="findings")
 def a_name_too_many(c):
     """
-    dcpctl: ranks/model_1.safetensors: tensor 'model.v': ranks_disagree (got a tensor, expected none of this name in the metadata)
-    hint: its own
+    note: ranks/model_1.safetensors: a tensor that metadata.pkl does not list is read as a whole one: model.v
     """
     in_safetensors(c, second=tensors(names=("w", "v")))
+
+
+@case("ranks_are_shards", *FOUND)
+def a_name_too_many_that_is_not_one_value(c):
+    """
+    dcpctl: ranks: ranks_are_shards: model.v
+    hint: --shards-on-dim 0 joins them
+    """
+    in_safetensors(c, tensors(names=("w", "v")), tensors(names=("w", "v"))[:-1] + b"\2")
 
 
 @case("rank_lacks_key", *FOUND)
@@ -523,7 +531,7 @@ def an_item_that_is_no_json_is_damage(c):
 @case("over_limit", "consolidate ranks out.pt", "convert ranks out")
 def json_of_10_to_the_5_levels(c):
     """
-    dcpctl: ranks/config_0.json: over_limit (got JSON nested 65 deep, expected at most 64)
+    dcpctl: ranks/config_0.json: over_limit (got JSON nested 1001 deep, expected at most 1000)
     """
     beside_a_model(c, **{"config_0.json": b"[" * 100_000 + b"]" * 100_000})
 
@@ -531,7 +539,7 @@ def json_of_10_to_the_5_levels(c):
 @case("over_limit", "verify ranks", exit=1, says="findings")
 def json_of_10_to_the_5_levels_is_damage(c):
     """
-    damage: ranks/config_0.json: over_limit (got JSON nested 65 deep, expected at most 64)
+    damage: ranks/config_0.json: over_limit (got JSON nested 1001 deep, expected at most 1000)
     """
     json_of_10_to_the_5_levels(c)
 
@@ -552,20 +560,14 @@ def json_with_a_key_twice_is_damage(c):
     json_with_a_key_twice(c)
 
 
-@case("not_checkpoint", "consolidate ranks out.pt", "convert ranks out")
-def json_with_an_integer_of_65_bits(c):
-    """
-    dcpctl: ranks/config_0.json: not_checkpoint: an integer of more than 64 bits
-    """
-    beside_a_model(c, **{"config_0.json": b'{"a": 18446744073709551616}'})
+@case(None, *READ, "diff ranks ranks", exit=0)
+def json_that_python_alone_reads(c):
+    beside_a_model(c, **{"config_0.json": b'{"a": [Infinity, NaN], "b": 18446744073709551616, "c": "\\udcff", "d": ' + b"[" * 65 + b"]" * 65 + b"}"})
 
 
-@case("not_checkpoint", "verify ranks", exit=1, says="findings")
-def json_with_an_integer_of_65_bits_is_damage(c):
-    """
-    damage: ranks/config_0.json: not_checkpoint: an integer of more than 64 bits
-    """
-    json_with_an_integer_of_65_bits(c)
+@case(None, "verify ranks --exclude config", "verify ranks --include model*", "verify ranks --model-only", exit=0)
+def all_but_an_item_that_is_no_json(c):
+    an_item_that_is_no_json(c)
 
 
 @case(None, *READ, "diff ranks ranks", exit=0)
@@ -715,3 +717,100 @@ def files_that_only_have_numbers(c):
     hint: give one of them: ranks/epoch_0.pt, ranks/epoch_1.pt
     """
     put(c, {f"epoch_{n}.pt": {"w": rebuild(storage(count=4), (2, 2))} for n in range(2)})
+
+
+# ---- files of another world, whose parts have the shapes that this one's have
+
+
+def three_rows(n, world=3):
+    """A float32 [3, 2] of three ranks, or what the second of two has of it: one row, too, but the last."""
+    local = (2, 2) if (n, world) == (0, 2) else (1, 2)
+    return dtensor((3, 2), (shard(),), (n,), local, tuple(range(world)))
+
+
+def of_another_world(c, name, **more):
+    put(c, {name.format(n): {"w": three_rows(n, 2 if n == 1 else 3)} for n in range(3)} | more)
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_another_world(c):
+    """
+    dcpctl: ranks/model_1.pt: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as in model_0.pt)
+    hint: its own
+    """
+    of_another_world(c, "model_{}.pt")
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_another_world_than_its_metadata(c):
+    """
+    dcpctl: ranks/model_1.pt: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as the metadata has it)
+    hint: its own
+    """
+    three = mesh(mesh_shape=(3,), mesh_data=(0, 1, 2))
+    listed = {'["w"]': [group(sharding(three, global_shape=[3, 2]), (0, 1, 2))]}
+    of_another_world(c, "model_{}.pt", **{"metadata.pkl": metadata(listed, dict.fromkeys(range(3)), world_size=3)})
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_accelerate_of_another_world(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as in pytorch_model_fsdp_0_rank0.bin)
+    hint: its own
+    """
+    of_another_world(c, "pytorch_model_fsdp_0_rank{}.bin")
+
+
+@case("ranks_disagree", *FOUND)
+def a_model_of_verl_of_another_world(c):
+    """
+    dcpctl: ranks/model_world_size_3_rank_1.pt: tensor 'model.w': ranks_disagree (got a DTensor on the mesh [0, 1], expected [0, 1, 2], as in model_world_size_3_rank_0.pt)
+    hint: its own
+    """
+    of_another_world(c, "model_world_size_3_rank_{}.pt")
+
+
+@case("ranks_disagree", *FOUND)
+def a_rank_where_its_mesh_has_another(c):
+    """
+    dcpctl: ranks/model_1.pt: tensor 'model.w': ranks_disagree (got a DTensor at place [2] of the mesh [0, 1, 2], expected rank 1 there)
+    hint: its own
+    """
+    put(c, {f"model_{n}.pt": {"w": three_rows((0, 2, 1)[n])} for n in range(3)})
+
+
+SHARDED = "torch.distributed._shard.sharded_tensor"
+
+
+def sharded_tensor(n, world, rank=None):
+    """A row of a float32 [world, 2] under FSDP1."""
+    kind = glob(f"{SHARDED}.api.ShardedTensor")
+    where = new("torch.distributed._shard.metadata.ShardMetadata", {"shard_offsets": [n, 0], "shard_sizes": [1, 2], "placement": None})
+    own = new(f"{SHARDED}.shard.Shard", {"tensor": rebuild(storage(count=4), (1, 2)), "metadata": where})
+    ranks = {"local_rank": n, "global_rank": n if rank is None else rank, "local_world_size": world, "global_world_size": world}
+    state = ([own], None, new(f"{SHARDED}.api.ShardedTensor.ProcessGroupState", ranks), None, False)
+    arguments = (kind, glob("torch.float32"), (3, 2), (2, 1), 0, None, None, False)
+    return call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), kind, arguments, state)
+
+
+@case(None, *READ, exit=0)
+def files_of_fsdp1(c):
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": sharded_tensor(n, 3)} for n in range(3)})
+
+
+@case("ranks_disagree", *FOUND)
+def a_sharded_tensor_of_another_world(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: tensor 'model.w': ranks_disagree (got a ShardedTensor of 2 ranks, expected 3, as in pytorch_model_fsdp_0_rank0.bin)
+    hint: its own
+    """
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": sharded_tensor(n, 2 if n == 1 else 3)} for n in range(3)})
+
+
+@case("ranks_disagree", *FOUND)
+def a_sharded_tensor_of_another_rank(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: tensor 'model.w': ranks_disagree (got a ShardedTensor of rank 2, expected rank 1)
+    hint: its own
+    """
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": sharded_tensor(n, 3, (0, 2, 2)[n])} for n in range(3)})
