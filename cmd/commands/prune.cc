@@ -71,7 +71,8 @@ RetentionRules rules_of(const Options& o) {
 
 // A plan that changes since a step is damaged is shown again, and asked about again.
 bool may_go(const Options& o, const PruneResult& found, Context& context) {
-  if (!context.common.json && !(context.common.quiet && o.yes)) print_plan(found, {.partial = o.partial, .is_carried_out = o.yes && !o.dry_run}, context);
+  if (!context.common.json && !(context.common.quiet && o.yes))
+    print_plan(found, {.partial = o.partial, .is_carried_out = o.yes && !o.dry_run}, context);
   return o.dry_run || o.yes || !found.has_work() || agrees(found, context);
 }
 

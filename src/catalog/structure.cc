@@ -138,7 +138,8 @@ std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
         add(*item_fault(catalog, catalog.item_of(t, c), catalog.key(t), chunk_words(catalog, t, c)));
   }
   for (BlobId b = 0; b < catalog.blobs.size(); ++b)
-    if (!known.contains(catalog.key(catalog.blobs[b])) && !has_one_place(catalog, catalog.item_of(b))) add(*item_fault(catalog, catalog.item_of(b), catalog.key(catalog.blobs[b]), ""));
+    if (!known.contains(catalog.key(catalog.blobs[b])) && !has_one_place(catalog, catalog.item_of(b)))
+      add(*item_fault(catalog, catalog.item_of(b), catalog.key(catalog.blobs[b]), ""));
   // One finding a file and not one an item: a missing file may hold 10^5 items.
   std::vector<uint64_t> needed(catalog.files.size(), 0);
   for (const Item& i : catalog.items)

@@ -26,8 +26,9 @@ struct Step {
 };
 
 struct RunFolder {
-  std::string folder;                    // that contains the steps
-  std::vector<Step> steps;               // ascending; `broken` is set for those that are unfinished, lack their mark or a part, or are known to be damaged
+  std::string folder;  // that contains the steps
+  std::vector<Step>
+      steps;  // ascending; `broken` is set for those that are unfinished, lack their mark or a part, or are known to be damaged
   std::vector<std::string> beside = {};  // names of folders that are checkpoints, but no steps: see find_run
 };
 
