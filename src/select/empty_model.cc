@@ -15,8 +15,9 @@ struct Counts {
   bool has_values = false;
   std::vector<std::string> empty, placeholders;
 
-  // A tensor by itself may be empty, and beside tensors with values one parameter may be so by design.
-  bool is_empty(bool is_lone, bool of_deepspeed) const {
+  // What is empty by design: a tensor by itself, a dict beside a model with values (a cache, say), one parameter beside others.
+  bool is_empty(bool is_lone, bool is_beside_model, bool of_deepspeed) const {
+    if (!has_values && is_beside_model && !of_deepspeed) return std::ranges::any_of(empty, is_parameter);
     if (!has_values) return !empty.empty() && (of_deepspeed || !is_lone);
     if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || placeholders.size() > full);
     return full_parameters == 0 && empty_parameters > 1;
@@ -51,7 +52,8 @@ std::optional<Problem> find_empty_model(const Catalog& c) {
     if (is_placeholder) model.empty_parameters += is_parameter(key), model.placeholders.emplace_back(key);
     else model.full += 1, model.full_parameters += is_parameter(key);
   }
-  const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(c.tensors.size() == 1, of_deepspeed); });
+  const bool is_lone = c.tensors.size() == 1, has_model = std::ranges::any_of(models, &Counts::has_values);
+  const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(is_lone, has_model, of_deepspeed); });
   if (found == models.end()) return {};
   std::vector<std::string>& empty = found->has_values ? found->placeholders : found->empty;
   const std::string example = counted(empty.size(), "empty tensor") + ", such as '" + shortened(empty[0]) + "'";

@@ -298,6 +298,12 @@ def one_tensor_of_nothing(c):
     put(c, {"m.pt": {"w": plain(0), "step": 3}})
 
 
+@case(None, "consolidate ranks/m.pt out.pt -q", exit=0, creates=["out.pt"])
+def a_dict_of_nothing_beside_a_model(c):
+    """"""
+    put(c, {"m.pt": {"model": {"a.weight": plain(4)}, "cache": {"0.key": plain(0), "0.value": plain(0)}}})
+
+
 FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 
 
