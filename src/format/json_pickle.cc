@@ -1,8 +1,10 @@
 #include "format/json_pickle.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <set>
 #include <vector>
@@ -42,6 +44,12 @@ std::string twos_complement(std::string_view digits, bool is_negative) {
   const char filler = is_negative ? '\xFF' : '\0';
   while (bytes.size() > 1 && bytes.back() == filler && ((bytes[bytes.size() - 2] ^ filler) & 0x80) == 0) bytes.pop_back();
   return bytes;
+}
+
+// A program around the library may have chosen one with a decimal comma.
+locale_t plain_locale() {
+  static const locale_t locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return locale;
 }
 
 class Reader {
@@ -138,7 +146,7 @@ class Reader {
       if (digits() == 0) at_ = exponent;
     }
     const std::string text(json_.substr(begin, at_ - begin));
-    if (at_ > end) return out_.real(std::strtod(text.c_str(), nullptr));
+    if (at_ > end) return out_.real(::strtod_l(text.c_str(), nullptr, plain_locale()));
     int64_t value = 0;
     if (std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc()) return out_.integer(value);
     if (whole.size() > kMaxDigits)

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 
@@ -135,13 +136,29 @@ class Opening {
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
       : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, files, findings_), files_(files.size()) {}
 
-  // `missing`: files that cannot be read.
+  // False where a file of JSON has none: nothing else depends on it. `broken` then has what is wrong, by the file's name.
+  bool read_all(const std::vector<RankFile>& files, std::map<std::string, Problem>& broken) {
+    tensors_.resize(files.size());
+    std::mutex mutex;  // broken
+    const size_t before = broken.size();
+    read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) {
+      try {
+        files_[f] = read(f, files[f], share);
+      } catch (const Error& e) {
+        const Problem& p = e.problem();
+        if (files[f].form != FileForm::kJson || p.place.path != path_ + "/" + files[f].name || p.id == ProblemId::file_missing) throw;
+        const std::lock_guard lock(mutex);
+        broken.emplace(files[f].name, p).first->second.severity = Severity::kDamage;
+      }
+    });
+    return broken.size() == before;
+  }
+
+  // After read_all(). `missing`: files that cannot be read.
   OpenedCatalog open(const std::vector<RankFile>& files, const FilesOfKind& as, std::vector<RankFile> missing) {
     layouts_ = as.layouts;
-    tensors_.resize(files.size());
     keys_.resize(files.size());
     has_shards_.resize(files.size());
-    read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(f, files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
     if (as.must_say_world) world_.check(files, path_, missing);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
@@ -369,36 +386,19 @@ class Opening {
 
 }  // namespace
 
-namespace {
-
-// What is wrong with JSON, by its file: nothing else depends on it.
-std::map<std::string, Problem> broken_json(Store& store, const std::string& path, const std::vector<RankFile>& files,
-                                           const OpenOptions& options) {
-  std::map<std::string, Problem> broken;
-  for (const RankFile& f : files) {
-    if (f.form != FileForm::kJson) continue;
-    const Place place{.path = path + "/" + f.name};
-    try {
-      read_json_item(read_file_beneath(store, path, f.name, options.links, options.limits.json_bytes), place, options.limits);
-    } catch (const Error& e) {
-      if (e.problem().place.path != place.path || e.problem().id == ProblemId::file_missing) throw;
-      broken.emplace(f.name, e.problem()).first->second.severity = Severity::kDamage;
-    }
-  }
-  return broken;
-}
-
-}  // namespace
-
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, const FilesOfKind& as,
                               const OpenOptions& options) {
-  const std::map<std::string, Problem> broken = broken_json(store, path, files, options);
+  std::map<std::string, Problem> broken;
   return open_rest(path, files.size(), [&](const std::set<std::string>& without) {
-    std::vector<RankFile> rest, missing = as.missing;
-    for (const RankFile& f : files) (without.contains(f.name) || broken.contains(f.name) ? missing : rest).push_back(f);
-    OpenedCatalog opened = Opening(store, path, rest, options).open(rest, as, std::move(missing));
-    for (const auto& [name, why] : broken) opened.findings.push_back(why);
-    return opened;
+    for (;;) {
+      std::vector<RankFile> rest, missing = as.missing;
+      for (const RankFile& f : files) (without.contains(f.name) || broken.contains(f.name) ? missing : rest).push_back(f);
+      Opening opening(store, path, rest, options);
+      if (!opening.read_all(rest, broken)) continue;
+      OpenedCatalog opened = opening.open(rest, as, std::move(missing));
+      for (const auto& [name, why] : broken) opened.findings.push_back(why);
+      return opened;
+    }
   });
 }
 
