@@ -54,14 +54,16 @@ std::string folded_names(const std::vector<std::string>& names, uint64_t keys) {
   }
   std::string text;
   uint64_t told = 0;
+  const uint64_t all = std::max<uint64_t>(keys, names.size());
   std::vector<FoldedRow> rows = names.size() > kRows ? fold.rows() : std::vector<FoldedRow>();
+  if (all <= LeftOut::kNamed && (rows.size() > kRows || std::ranges::any_of(rows, &FoldedRow::is_folded))) rows.clear();  // each is named
   if (rows.size() > kRows) std::ranges::stable_sort(rows, std::greater<>(), [](const FoldedRow& row) { return row.ids.size(); });
   for (size_t r = 0; r < std::min(rows.size(), kRows); ++r) {
-    text += (r == 0 ? "" : ", ") + rows[r].label + (rows[r].is_folded ? ".*" : "");
+    text += (r == 0 ? "" : ", ") + rows[r].label + (rows[r].is_folded ? ".* (" + grouped(rows[r].ids.size()) + ")" : "");
     told += rows[r].ids.size();
   }
-  if (rows.empty()) text = list_of(names), told = names.size();
-  const uint64_t more = std::max<uint64_t>(keys, names.size()) - told;
+  if (rows.empty()) text = list_of(names, LeftOut::kNamed), told = names.size();
+  const uint64_t more = all - told;
   return more == 0 ? text : text + " and " + grouped(more) + " more";
 }
 

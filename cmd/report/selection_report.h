@@ -12,7 +12,8 @@ namespace dcp::cmd {
 
 // ": a, b and 3 more"
 std::string names_of(const LeftOut& left_out);
-// Names as an outline folds them, in at most three rows: "lr_scheduler.*, param_groups.*". `keys`: how many there are, if more than these.
+// Names, up to ten; of more three rows as an outline folds them: "lr_scheduler.* (12), param_groups.* (40)". `keys`: how many there are, if more
+// than these.
 std::string folded_names(const std::vector<std::string>& names, uint64_t keys = 0);
 // Of keys that still have a wrapper's prefix, and of FSDP1's flat parameters.
 std::string wrapped_text(const Selection& selection);

@@ -83,11 +83,12 @@ struct Entry {
 
 // Keys that something leaves out, the first of them by name.
 struct LeftOut {
-  static constexpr size_t kNamed = 1000;
+  static constexpr size_t kNamed = 10;   // in messages, each by itself
+  static constexpr size_t kKept = 1000;  // to be folded, where there are more
   uint64_t keys = 0;
   std::vector<std::string_view> first;
   void add(std::string_view key) {
-    if (++keys <= kNamed) first.push_back(key);
+    if (++keys <= kKept) first.push_back(key);
   }
 };
 
