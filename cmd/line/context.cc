@@ -216,7 +216,7 @@ int report_error(const Context& context, const Problem& raw) {
     json.finish();
   }
   if (context.prints) write_fd(STDERR_FILENO, text);
-  return static_cast<int>(exit_of(p));
+  return g_reported_exit = static_cast<int>(exit_of(p));
 }
 
 int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }

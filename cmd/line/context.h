@@ -1,6 +1,7 @@
 // The outside world of the running command: where it reads, and how its answers, notes and failures are output.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -72,7 +73,8 @@ struct Context final : Events, World {
 // Of the documents of the command: "dcpctl.bench.io/1".
 std::string schema_of(const Context& context);
 
-// Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
+// Renders a failure on stderr (and as the JSON object of --json) and returns its exit code, which g_reported_exit then has.
+inline std::atomic<int> g_reported_exit = 0;
 int report_error(const Context& context, const Problem& problem);
 int report_error(const Context& context, const std::exception& error);
 

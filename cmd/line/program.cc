@@ -82,12 +82,10 @@ int say_out_of_memory() {
   std::_Exit(static_cast<int>(Exit::kMachine));
 }
 
-std::atomic<int> g_reported = 0;  // the exit code of an error that has been reported
-
 // LibTorch's threads do not expect that memory or threads may lack, nor that a store answers late. What a rank has half-written then stays, as
 // after SIGKILL, for the next run to remove. Of a run that is ending by an error, nothing more is said.
 [[noreturn]] void on_terminate() {
-  if (g_reported != 0) std::_Exit(g_reported);
+  if (const int code = g_reported_exit) std::_Exit(code);
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
@@ -112,7 +110,7 @@ int run_command(Command& command, Context& context) {
     return code;
   } catch (const std::exception& error) {
     tell_network(context);
-    return g_reported = report_error(context, error);
+    return report_error(context, error);
   }
 }
 
