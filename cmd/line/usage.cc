@@ -4,7 +4,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -202,10 +201,16 @@ std::string with_words(std::string hint, const std::vector<std::string>& words, 
     std::string& of = !scheme_of(w).empty() || exists(store, w) ? path : other;
     if (of.empty() && !w.starts_with('-')) of = shell_word(w);
   }
-  const std::string out = path.empty() ? "" : other;
-  for (const auto& [name, value] : {std::pair("CKPT", path), std::pair("RUN", path), std::pair("OUT", out), std::pair("WORD", other)})
-    for (size_t at = 0; !value.empty() && (at = hint.find(name, at)) != hint.npos; at += value.size())
-      hint.replace(at, std::strlen(name), value);
+  const std::pair<std::string_view, std::string> places[] = {
+      {"CKPT", path}, {"RUN", path}, {"OUT", path.empty() ? "" : other}, {"WORD", other}};
+  for (size_t at = 0; at < hint.size();) {  // once: a path may have such a word in it
+    const auto is_here = [&](const auto& place) {
+      return !place.second.empty() && std::string_view(hint).substr(at).starts_with(place.first);
+    };
+    const auto place = std::ranges::find_if(places, is_here);
+    if (place != std::end(places)) hint.replace(at, place->first.size(), place->second);
+    at += place == std::end(places) ? 1 : place->second.size();
+  }
   return hint;
 }
 

@@ -30,7 +30,7 @@ bool KeptSteps::has_whole_heads(CheckKept which) {
     const Decision& d = result_.decisions[s];
     const bool stays = d.fate == Fate::kKeep && result_.survey.steps[s].state == StepState::kComplete;
     if (result_.looks[s].heads || !(d.counts || (stays && which == CheckKept::kAll))) continue;
-    whole = is_whole(s, Look::kHeads) && whole;
+    whole = is_whole(s, Look::kHeads, files_of(world_.store, result_.survey.steps[s].path)) && whole;
   }
   return whole;
 }
@@ -52,16 +52,15 @@ std::vector<size_t> KeptSteps::to_read(CheckKept which) {
 bool KeptSteps::has_whole_data(size_t s) {
   const StepFacts& step = result_.survey.steps[s];
   const std::string files = files_of(world_.store, step.path);
-  const bool whole = is_whole(s, Look::kData);
+  const bool whole = is_whole(s, Look::kData, files);
   if (whole && files == files_of(world_.store, step.path)) notes().whole.insert_or_assign(step.name, files);
   write_notes();
   return whole;
 }
 
-bool KeptSteps::is_whole(size_t s, Look look) {
+bool KeptSteps::is_whole(size_t s, Look look, const std::string& files) {
   StepFacts& step = result_.survey.steps[s];
   StepLook& found = result_.looks[s];
-  const std::string files = files_of(world_.store, step.path);
   found.bytes = 0;
   std::optional<Problem> damage;
   for (const std::string& checkpoint : step.parts.empty() ? std::vector{step.path} : step.parts)

@@ -27,7 +27,8 @@ class KeptSteps {
 
  private:
   enum class Look : uint8_t { kHeads, kData };
-  bool is_whole(size_t step, Look look);
+  // `files`: files_of() the step, before it is looked at.
+  bool is_whole(size_t step, Look look, const std::string& files);
   std::optional<Problem> damage_of(const std::string& checkpoint, Look look, StepLook& found);
   StepNotes& notes();
   void write_notes();

@@ -66,7 +66,11 @@ TEST_CASE("keys that were left out: the first ones, and how many more") {
   CHECK(names_of(left_out) == ": a, b\\x0a");
   for (int i = 0; i < 2000; ++i) left_out.add("x");
   CHECK(names_of(left_out) == ": {a, b\\x0a, x} and 1,002 more");
-  CHECK(folded_names({"c.0.w", "a.b.0", "a.c", "b", "c.1.w", "c.2.w", "d"}) == "c.*, a.*, {b, d}");
+  const std::vector<std::string> few{"c.0.w", "a.b.0", "a.c", "b", "c.1.w", "c.2.w", "d"};
+  CHECK(folded_names(few) == "c.0.w, a.b.0, a.c, b, c.1.w, c.2.w, d");
+  std::vector<std::string> many = few;
+  for (const char* more : {"c.0.x.y", "c.4.z", "a.e.f", "a.g.h.i"}) many.emplace_back(more);
+  CHECK(folded_names(many) == "c.* (5), a.* (4), {b, d}");
   CHECK(folded_names({"c.0.w", "c.1.w", "d"}, 7) == "c.0.w, c.1.w, d and 4 more");
   CHECK(unmatched_lines({{"exclude", "optim*"}, {"rename", "a=>b"}}) ==
         std::vector<std::string>{"--exclude optim* matches no key", "--rename a=>b matches no key"});

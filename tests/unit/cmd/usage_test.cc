@@ -85,6 +85,7 @@ TEST_CASE("a mistyped name is met with the one that was meant") {
   CHECK(line.wrong({"merge"}).starts_with(
       "'merge' is not a command of dcpctl; did you mean 'dcpctl consolidate CKPT OUT',"));  // another tool's
   CHECK(line.wrong({"grep", "wq", "s3://b/x"}) == "'grep' is not a command of dcpctl; did you mean dcpctl inspect s3://b/x '*wq*'?");
+  CHECK(line.wrong({"grep", "RUN", "s3://b/OUT"}) == "'grep' is not a command of dcpctl; did you mean dcpctl inspect s3://b/OUT '*RUN*'?");
   CHECK(line.wrong({"convert-to-hf.py", "s3://b/x", "out"}).find("'dcpctl consolidate s3://b/x out --assets BASE'") != std::string::npos);
   CHECK(line.wrong({"inspect", "s3://b/x", "--fail-on", "nan"}).find("'dcpctl verify s3://b/x --fail-on nan'") != std::string::npos);
   CHECK(line.wrong({"bench", "oi"}).starts_with("'oi' is not a command of dcpctl bench; "));
