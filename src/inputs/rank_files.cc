@@ -131,6 +131,10 @@ void add_stand_ins(const std::vector<RankFile>& missing, std::vector<MetadataCon
   }
 }
 
+bool is_of_json(const Problem& p, const RankFile& file, const std::string& folder) {
+  return file.form == FileForm::kJson && p.place.path == folder + "/" + file.name && p.id != ProblemId::file_missing;
+}
+
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
@@ -140,18 +144,16 @@ class Opening {
   bool read_all(const std::vector<RankFile>& files, std::map<std::string, Problem>& broken) {
     tensors_.resize(files.size());
     std::mutex mutex;  // broken
-    const size_t before = broken.size();
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) {
       try {
         files_[f] = read(f, files[f], share);
       } catch (const Error& e) {
-        const Problem& p = e.problem();
-        if (files[f].form != FileForm::kJson || p.place.path != path_ + "/" + files[f].name || p.id == ProblemId::file_missing) throw;
+        if (!is_of_json(e.problem(), files[f], path_)) throw;
         const std::lock_guard lock(mutex);
-        broken.emplace(files[f].name, p).first->second.severity = Severity::kDamage;
+        broken.emplace(files[f].name, e.problem()).first->second.severity = Severity::kDamage;
       }
     });
-    return broken.size() == before;
+    return std::ranges::none_of(files, [&](const RankFile& f) { return broken.contains(f.name); });
   }
 
   // After read_all(). `missing`: files that cannot be read.
