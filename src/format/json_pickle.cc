@@ -52,9 +52,9 @@ locale_t plain_locale() {
   return locale;
 }
 
-class Reader {
+class JsonPickler {
  public:
-  Reader(std::string_view json, const Place& place, const Limits& limits, ProblemId bad)
+  JsonPickler(std::string_view json, const Place& place, const Limits& limits, ProblemId bad)
       : json_(json), place_(place), limits_(limits), bad_(bad) {
     out_.begin();
   }
@@ -257,7 +257,7 @@ std::string pickle_of_json(std::string_view json, const Place& place, const Limi
     if (c.size == 0) fail(bad, at_offset(place, json.size() - rest.size()), "text that is not UTF-8");
     rest.remove_prefix(c.size);
   }
-  return Reader(json, place, limits, bad).read();
+  return JsonPickler(json, place, limits, bad).read();
 }
 
 }  // namespace dcp
