@@ -175,7 +175,7 @@ class Runner:
     def golden(self, line, said, folder):
         """What the golden has for the line, where that is what was said; else what it would have to be."""
         said = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", re.sub(rf"\b{re.escape(socket.gethostname())}\b", "HOST", said.replace(str(folder), "FOLDER")))
-        said = re.sub(r"^W\d{4} .* torch/distributed/.*\n", "", said, flags=re.MULTILINE)  # torchrun's, when its processes end in another order
+        said = re.sub(r"^[IWE]\d{4} .* torch/distributed/.*\n", "", said, flags=re.MULTILINE)  # of torchrun: its processes end in any order, and it says so
         said = re.sub(r"^(wrote [^\n]*)\n +", r"\1 ", said, flags=re.MULTILINE)  # where it is folded depends on what was measured
         lines = self.filter_of(line)(said) if said.strip() else []
         if names.of_this_machine(line.command):
