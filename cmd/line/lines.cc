@@ -154,4 +154,13 @@ void print_table(const Context& context, const std::vector<bool>& right, LongNam
   context.print(text);
 }
 
+void print_table(const Context& context, const Table& table) {
+  std::vector<bool> right(table.head.size(), true);
+  std::fill_n(right.begin(), table.left, false);
+  print_table(context, right, for_reader(context), [&](const auto& row) {
+    row(table.head);
+    std::ranges::for_each(table.rows, row);
+  });
+}
+
 }  // namespace dcp::cmd

@@ -41,6 +41,13 @@ enum class LongNames : uint8_t { kOwnLine, kOnTheLine };
 LongNames for_reader(const Context& context);  // a terminal's is a person
 void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows);
 
+struct Table {
+  uint64_t left = 1;  // this many columns are names, the others numbers
+  Cells head;
+  std::vector<Cells> rows;
+};
+void print_table(const Context& context, const Table& table);
+
 // Column widths: as wide as their cells, but the first one no wider than the terminal allows.
 std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows);
 

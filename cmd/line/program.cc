@@ -23,7 +23,6 @@
 #include "line/sandbox.h"
 #include "line/text_file.h"
 #include "line/usage.h"
-#include "line/version.h"
 #include "net/known_stores.h"
 
 namespace dcp::cmd {

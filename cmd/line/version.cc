@@ -1,10 +1,9 @@
 // dcpctl version: what a report of a fault begins with.
-#include "line/version.h"
-
 #include "base/json.h"
 #include "commit.h"  // made by cmake/commit.cmake
 #include "line/commands.h"
 #include "line/environment.h"
+#include "line/program.h"
 #include "modules/loader.h"
 
 namespace dcp::cmd {

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "line/version.h"
+#include "line/program.h"
 
 namespace dcp::cmd {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "items/unsafe.h"
+#include "line/command.h"
 
 namespace dcp::cmd {
 
@@ -35,6 +37,23 @@ void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe) {
     json.end_array().end_object();
   }
   json.end_array();
+}
+
+bool FailOn::has(std::string_view name) const { return std::ranges::find(classes, name) != classes.end(); }
+
+void add_fail_on(Command& c, FailOn& flags, const std::string& group) {
+  c.option("--fail-on", flags.classes, "CLASS",
+           "Also exit with 1 for findings of these classes: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, "
+           "warnings")
+      .some_of({"unsafe", "damage", "warnings"})
+      .in(group);
+}
+
+bool fails(const FailOn& flags, const std::vector<Problem>& findings) {
+  return std::ranges::any_of(findings, [&](const Problem& p) {
+    if (flags.unsafe() && (tells_unsafe(p.id) || p.severity >= Severity::kDamage)) return true;
+    return (flags.warnings() && p.severity >= Severity::kWarning) || (flags.damage() && p.severity >= Severity::kDamage);
+  });
 }
 
 }  // namespace dcp::cmd

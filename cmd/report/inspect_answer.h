@@ -8,7 +8,6 @@
 #include "report/findings.h"
 #include "report/inspect_text.h"
 #include "request/dtype_flags.h"
-#include "request/fail_on.h"
 #include "request/key_flags.h"
 #include "request/map_flags.h"
 #include "request/source.h"

@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "base/workers.h"
 #include "catalog/kind.h"
+#include "line/lines.h"
 #include "line/progress.h"
-#include "staging/chart.h"
 
 extern char** environ;
 
@@ -192,7 +192,8 @@ void print_io_runs(const std::vector<TimedRun>& runs, uint64_t bytes, const Cont
                       gigabytes(static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns())),
                       fixed(static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()), 2),
                       r.peak_memory_bytes > 0 ? human_bytes(r.peak_memory_bytes) : "-"});
-  context.print((context.common.quiet ? "" : "\n") + table_text(t, 1));  // quiet: nothing stands above it
+  if (!context.common.quiet) context.print("\n");
+  print_table(context, t);
 }
 
 void json_io_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& json) {

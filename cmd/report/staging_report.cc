@@ -35,7 +35,7 @@ std::string device_text(const DcpctlDeviceFacts& f) {
 Table table_of(const StagingReport& r) {
   const bool nodes = r.nodes.size() > 1, devices = r.devices.size() > 1;
   const double best = best_rate(r.lines), limit = link_limit(r.link);
-  Table t{.head = {r.curve ? "size" : "workload", "method"}, .rows = {}};
+  Table t{.left = 2, .head = {r.curve ? "size" : "workload", "method"}, .rows = {}};
   for (const char* h : {"streams", "chunk"}) t.head.emplace_back(h);
   if (nodes) t.head.emplace_back("node");
   if (devices) t.head.emplace_back("device");
@@ -111,8 +111,8 @@ std::vector<std::vector<StagingLine>> cases_of(const std::vector<StagingLine>& l
 
 }  // namespace
 
-void table_section(JsonWriter& json, std::string_view title, const Table& t, uint64_t left) {
-  json.begin_object().member("type", "rows").member("title", title).member("left", left).member("head", t.head).member("rows", t.rows);
+void table_section(JsonWriter& json, std::string_view title, const Table& t) {
+  json.begin_object().member("type", "rows").member("title", title).member("left", t.left).member("head", t.head).member("rows", t.rows);
   json.end_object();
 }
 
@@ -171,7 +171,9 @@ void StagingReport::print_head(const Context& context) const {
 }
 
 void StagingReport::print(const Context& context) const {
-  context.print("\n" + table_text(table_of(*this), 2) + "\n");
+  context.print("\n");
+  print_table(context, table_of(*this));
+  context.print("\n");
   for (const std::string& r : reasons()) context.print(r + "\n");
   for (const std::string& c : conclusions()) context.print(c + "\n");
 }
@@ -284,7 +286,7 @@ void StagingReport::sections(JsonWriter& json) const {
     json.end_array().end_object();
   }
   json.end_array().end_object();
-  table_section(json, "All that was measured", table_of(*this), 2);
+  table_section(json, "All that was measured", table_of(*this));
 }
 
 }  // namespace dcp::cmd

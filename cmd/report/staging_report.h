@@ -7,15 +7,15 @@
 
 #include "base/json.h"
 #include "line/context.h"
+#include "line/lines.h"
 #include "report/page/page.h"
-#include "staging/chart.h"
 #include "staging/measure.h"
 #include "staging/verdict.h"
 
 namespace dcp::cmd {
 
-// A section of a page: a table of which the first `left` columns are names.
-void table_section(JsonWriter& json, std::string_view title, const Table& table, uint64_t left);
+// A section of a page.
+void table_section(JsonWriter& json, std::string_view title, const Table& table);
 
 struct StagingReport {
   bool host_copies = true;  // --device cpu: no GPU is measured

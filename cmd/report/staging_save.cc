@@ -82,7 +82,8 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
 void TrainingReport::print(const Context& context) const {
   context.print("a step without saves takes " + duration(summarize(without_saves, without_saves).step_ns) + "; checkpoints are in " +
                 escaped(folder) + "/MODE/step-N\n\n");
-  context.print(table_text(mode_table(*this), 1) + "\n" + train_verdict(modes, without_saves) + "\n");
+  print_table(context, mode_table(*this));
+  context.print("\n" + train_verdict(modes, without_saves) + "\n");
 }
 
 void TrainingReport::json(JsonWriter& out) const {
@@ -111,7 +112,7 @@ void TrainingReport::json(JsonWriter& out) const {
 std::string TrainingReport::verdict() const { return train_verdict(modes, without_saves); }
 
 void TrainingReport::sections(JsonWriter& json) const {
-  table_section(json, "Training with saves", mode_table(*this), 1);
+  table_section(json, "Training with saves", mode_table(*this));
   for (const TrainResult& m : modes) {
     json.begin_object().member("type", "lanes").member("title", name_of(*m.mode));
     json.key("lanes").value(std::vector<std::string>(std::begin(kTrainLanes), std::end(kTrainLanes)));

@@ -13,7 +13,6 @@
 #include "base/json.h"
 #include "line/context.h"
 #include "report/findings.h"
-#include "request/fail_on.h"
 
 namespace dcp::cmd {
 

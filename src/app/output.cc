@@ -15,7 +15,6 @@
 #include "files/file_set.h"
 #include "files/output_free.h"
 #include "format/safetensors.h"
-#include "inputs/safetensors.h"
 #include "plan/item_folder.h"
 
 namespace dcp {

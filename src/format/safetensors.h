@@ -44,6 +44,7 @@ std::string write_safetensors_header(std::vector<SafetensorsEntry>& entries, con
 
 // True for the first bytes of a safetensors file of at most `max_bytes`: the length of the header, then the beginning of JSON.
 bool begins_like_safetensors(Bytes head, uint64_t max_bytes);
+inline constexpr std::string_view kSafetensorsEnding = ".safetensors";
 inline constexpr uint64_t kSafetensorsBeginBytes = 9;
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes of JSON, as in the reference library
 

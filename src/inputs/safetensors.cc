@@ -1,5 +1,4 @@
-#include "inputs/safetensors.h"
-
+// safetensors as a checkpoint: a single file; a Hugging Face folder with an index; the shards of torch's HuggingFaceStorageWriter.
 #include <algorithm>
 #include <set>
 #include <unordered_set>

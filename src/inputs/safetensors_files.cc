@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
-#include "inputs/safetensors.h"
 
 namespace dcp {
 namespace {

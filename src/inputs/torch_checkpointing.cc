@@ -10,11 +10,11 @@
 #include "base/file_names.h"
 #include "base/text.h"
 #include "catalog/data_files.h"
+#include "format/safetensors.h"
 #include "inputs/input.h"
 #include "inputs/item_layouts.h"
 #include "inputs/rank_files.h"
 #include "inputs/refuse.h"
-#include "inputs/safetensors.h"
 #include "items/bare_pickle.h"
 
 namespace dcp {

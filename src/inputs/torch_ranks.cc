@@ -9,11 +9,11 @@
 #include "base/text.h"
 #include "catalog/data_files.h"
 #include "catalog/placements.h"
+#include "format/safetensors.h"
 #include "inputs/input.h"
 #include "inputs/item_layouts.h"
 #include "inputs/rank_files.h"
 #include "inputs/refuse.h"
-#include "inputs/safetensors.h"
 #include "items/bare_pickle.h"
 
 namespace dcp {

@@ -18,7 +18,6 @@
 
 #include "base/io.h"
 #include "base/workers.h"
-#include "staging/chart.h"
 #include "staging/device.h"
 #include "staging/workload.h"
 
@@ -52,12 +51,18 @@ struct SaveFacts {
   uint64_t stall_ns() const { return waiting_ns + staging_ns; }
 };
 
+struct Span {
+  size_t lane = 0, kind = 0;  // positions in kTrainLanes and kTrainKinds
+  uint64_t begin_ns = 0, end_ns = 0;
+  std::string label;  // shown when the pointer rests on it
+};
+
 struct TrainResult {
   std::optional<SaveMode> mode;  // as in the spec
   std::vector<SaveFacts> saves;
   std::vector<uint64_t> step_ns;  // each including its stall
   uint64_t host_bytes = 0;        // buffers
-  std::vector<Span> spans;        // positions in kTrainLanes and kTrainKinds
+  std::vector<Span> spans;
 };
 inline constexpr const char* kTrainLanes[] = {"training", "staging", "writer"};
 inline constexpr const char* kTrainKinds[] = {"forward, backward", "optimizer", "staging", "waiting", "writing"};

@@ -5,7 +5,6 @@
 #include "line/context.h"
 #include "line/exit_status.h"
 #include "report/findings.h"
-#include "request/fail_on.h"
 
 namespace dcp::cmd {
 namespace {
