@@ -15,9 +15,12 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"text(Lists the steps of a run: number, age, bytes, whether it has optimizer and other training state beside the model (full) or the model alone
-(model-only), and whether it is complete: its metadata parses, and every file that it names is there and long enough. No data is read.
-The first line says which step to resume from: the newest complete one that is full.
+    R"text(Lists the steps of a run: number, age, bytes, what they hold, and whether they are complete: the metadata parses, and every file that it names is
+there and long enough. No data is read. The first line says which step to resume from: the newest complete one that is full.
+
+  full            model and optimizer
+  no optimizer    model and other training state; where no step has an optimizer, the newest of these is the one to resume from
+  model-only      the model alone
 
   complete        it can be loaded
   unfinished      its save did not end, or is under way: no metadata, an empty folder, a name or a missing mark that says so
@@ -58,7 +61,7 @@ struct Options {
 };
 
 std::string none_text(const Options& o, const std::string& run) {
-  std::string what = o.latest_full ? " with model and training state" : o.latest_model ? " with a model" : "";
+  std::string what = o.latest_full ? " with model and optimizer" : o.latest_model ? " that holds the model alone" : "";
   if (!o.after.empty()) what += o.after == "latest" ? " after the newest" : " after " + o.after;
   if (!o.wait.empty()) what += " within " + o.wait + (o.wait.find_first_not_of("0123456789.") == o.wait.npos ? " s" : "");
   return escaped(run) + ": no complete step" + what + "; 'dcpctl list " + shell_word(run) + "' shows what there is";
@@ -124,7 +127,7 @@ void add_list(Command& c, Context& context) {
       .in(table);
   c.flag("--reverse", o.reverse, "Oldest first at a terminal, newest first elsewhere").excludes("--latest").in(table);
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
-  c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
+  c.flag("--latest-full", o.latest_full, "The newest complete one that has model and optimizer").in(group).excludes("--latest-model");
   c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);
   c.option("--after", o.after, "N|latest", "Only a step with a number above N, or above that of the current newest one")
       .offers(Offer::kSteps)

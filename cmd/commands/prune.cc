@@ -17,11 +17,12 @@ terminal it asks; elsewhere it needs --yes.
 
   --keep-latest K   keep the complete steps with the K highest numbers
   --keep-every N    also keep steps whose number is a multiple of N
-  --partial         delete what interrupted saves left, and folders named like one (tmp_step-5), if nothing in them changed for --grace
+  --partial         delete unfinished steps, which have no index or a part of one, and folders named like an unfinished save (tmp_step-5), if
+                    nothing in them changed for --grace; damaged steps stay
   --older-than AGE  of the steps to be deleted, delete only those older than AGE
   --drop-optimizer  full steps keep their model and lose the rest instead of being deleted; no complete step is deleted
 
-Whatever the rules say, these stay: the newest complete step with model and training state, the newest model-only one, steps that a link or
+Whatever the rules say, these stay: the newest complete step with model and optimizer, the newest model-only one, damaged steps, steps that a link or
 a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged or lack a mark (dcpctl list --help), and
 folders that hold anything but a checkpoint's files.
 
@@ -116,8 +117,7 @@ void add_prune(Command& c, Context& context) {
   c.flag("--partial", o.partial, "Delete what interrupted saves have left").in(rules);
   c.option("--older-than", o.older_than, "AGE", "Delete nothing younger: 12h, 7d, 2w").in(rules);
   c.flag("--drop-optimizer", o.drop_optimizer, "Make full steps model-only instead of deleting them").needs("--keep-latest").in(rules);
-  c.option("--grace", o.grace, "TIME", "An unfinished or damaged step that changed within TIME may still be being written (default 10min)")
-      .in(rules);
+  c.option("--grace", o.grace, "TIME", "An unfinished step that changed within TIME may still be being written (default 10min)").in(rules);
   const std::string check = "What is checked of the steps that stay";
   const Choices<CheckKept> checks{{"newest", CheckKept::kNewest}, {"all", CheckKept::kAll}};
   c.choice("--verify", o.check, checks, "WHICH", "Read the data of the newest full step (newest) or of all that stay (all)").in(check);

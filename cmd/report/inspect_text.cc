@@ -293,7 +293,7 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   std::string text = "  ";
   if (state.keys == 0) text += "model only: no optimizer or other training state\n";
   else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
-  else if (!state.is_full()) text += "model only, plus " + counted(state.keys, "key") + " that training does not resume from\n";
+  else if (!state.has_state()) text += "model only, plus " + counted(state.keys, "key") + " that training does not resume from\n";
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
   std::vector<std::string> parts;
   if (state.models.size() > 1) parts.push_back("several models");

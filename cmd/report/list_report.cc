@@ -67,7 +67,7 @@ std::string answer(const RunSurvey& run, int64_t now) {
     const std::string age = step.modified_ns == 0 ? "" : age_text(step, now) + " ago";
     return escaped(step.path) + " (" + std::string(content) + (content.empty() || age.empty() ? "" : ", ") + age + ")";
   };
-  if (const auto full = run.newest(StepContent::kFull)) return "resume from: " + described(*full);
+  if (const auto full = run.to_resume()) return "resume from: " + described(*full);
   const auto newest = run.newest();
   return escaped(run.run) + ": no " + (newest ? "full step to resume from, the newest is " + described(*newest) : "step to resume from");
 }
@@ -155,7 +155,7 @@ void print_steps(const RunSurvey& run, StepsShown shown, const Context& context)
 
 std::string list_html(const RunSurvey& run) {
   const int64_t now = wall_clock_ns();
-  const auto full = run.newest(StepContent::kFull), newest = run.newest();
+  const auto full = run.to_resume(), newest = run.newest();
   uint64_t bytes = 0;
   for (const StepFacts& s : run.steps) bytes += s.bytes;
   const std::string answer_text = answer_line(run, now);
@@ -238,7 +238,7 @@ void list_json(const ListResult& found, size_t last, int exit, const std::functi
   if (!run.checkpoints.empty()) json.member("checkpoints", run.checkpoints);
   if (!run.beside.empty()) json.member("beside", run.beside);
   path_json(json, "latest", run, run.newest());
-  path_json(json, "latest_full", run, run.newest(StepContent::kFull));
+  path_json(json, "latest_full", run, run.to_resume());
   path_json(json, "latest_model", run, run.newest(StepContent::kModel));
   json.key("steps").begin_array();
   for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size()))) {

@@ -64,7 +64,7 @@ void print_plan(const PruneResult& found, PlanShown shown, const Context& contex
   for (size_t s = 0; s < run.steps.size(); ++s) {
     const bool is_step = run.steps[s].state != StepState::kUnfinished;
     const Fate fate = found.decisions[s].fate;
-    const bool stays_cut = fate == Fate::kKeep && run.steps[s].not_alone.empty() && (!is_step || run.steps[s].state == StepState::kBroken);
+    const bool stays_cut = fate == Fate::kKeep && run.steps[s].not_alone.empty() && (!is_step || run.steps[s].state == StepState::kCut);
     if (stays_cut) ++partial, partial_bytes += run.steps[s].bytes_of_its_own;
     steps += is_step, deleted += is_step && fate == Fate::kDelete, dropped += fate == Fate::kDropOptimizer;
     unfinished += !is_step && fate == Fate::kDelete;

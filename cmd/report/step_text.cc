@@ -22,6 +22,7 @@ std::string_view state_name(StepState state) {
   switch (state) {
     case StepState::kComplete: return "complete";
     case StepState::kLocked: return "writing";
+    case StepState::kCut:
     case StepState::kBroken:
     case StepState::kUnmarked: return "incomplete";
     case StepState::kUnfinished: return "unfinished";
@@ -97,6 +98,7 @@ uint64_t parse_duration(const std::string& text, const char* option, Seconds sec
 std::string_view content_name(StepContent content) {
   switch (content) {
     case StepContent::kFull: return "full";
+    case StepContent::kNoOptimizer: return "no optimizer";
     case StepContent::kModel: return "model-only";
     case StepContent::kState: return "no model";
     case StepContent::kUnknown: break;

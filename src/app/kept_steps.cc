@@ -37,7 +37,7 @@ bool KeptSteps::has_whole_heads(CheckKept which) {
 
 std::vector<size_t> KeptSteps::to_read(CheckKept which) {
   const RunSurvey& run = result_.survey;
-  const std::optional<size_t> full = run.newest(StepContent::kFull), newest = full ? full : run.newest();
+  const std::optional<size_t> full = run.to_resume(), newest = full ? full : run.newest();
   std::vector<size_t> steps;
   for (size_t s = 0; s < run.steps.size(); ++s) {
     StepLook& look = result_.looks[s];

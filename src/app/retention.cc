@@ -21,7 +21,8 @@ class Judge {
       if (s.state == StepState::kUnmarked && marked) marks_.insert(*marked);
     }
     if (rules.keep_every) stand_in();
-    for (const StepContent content : {StepContent::kFull, StepContent::kModel, StepContent::kState, StepContent::kUnknown})
+    for (const StepContent content :
+         {StepContent::kFull, StepContent::kNoOptimizer, StepContent::kModel, StepContent::kState, StepContent::kUnknown})
       if (const auto newest = run.newest(content)) newest_.insert({content, run.steps[*newest].number});
   }
 
@@ -59,8 +60,9 @@ class Judge {
       case StepState::kLocked: return "unfinished: a dcpctl is writing it";
       case StepState::kUnclear: return std::string(word_of(step)) + ", and cannot be judged";
       case StepState::kUnmarked: return "unfinished: it lacks what an older step has";
-      case StepState::kDamaged: return "damaged: kept, and not counted";
       case StepState::kBroken:
+      case StepState::kDamaged: return "damaged: kept, and not counted";
+      case StepState::kCut:
       case StepState::kUnfinished:
         if (!rules_.partial) return std::string(word_of(step));
         if (age_of(step) < rules_.grace_ns) return std::string(word_of(step)) + ", and changed " + minutes_ago(age_of(step));
@@ -91,6 +93,7 @@ class Judge {
 
   static std::string newest_text(StepContent content) {
     if (content == StepContent::kFull) return "the newest full one";
+    if (content == StepContent::kNoOptimizer) return "the newest without an optimizer";
     return content == StepContent::kModel ? "the newest model-only one" : "the newest of its kind";
   }
 
@@ -119,7 +122,7 @@ void check_enough_whole(const RunSurvey& run, const RetentionRules& rules) {
   std::string damaged;
   for (const StepFacts& s : run.steps) {
     if (s.state == StepState::kComplete) whole.insert(s.number);
-    else if (word_of(s) == "damaged" && !(s.state == StepState::kBroken && rules.partial)) damaged = s.path;
+    else if (word_of(s) == "damaged") damaged = s.path;
     else continue;
     listed.insert(s.number);
   }

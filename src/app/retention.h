@@ -14,7 +14,7 @@ namespace dcp {
 struct RetentionRules {
   std::optional<uint64_t> keep_latest;    // keep this many of the highest-numbered complete steps; nullopt: all
   std::optional<uint64_t> keep_every;     // keep steps whose number it divides
-  bool partial = false;                   // remove steps left by interrupted saves, and what is named like one
+  bool partial = false;                   // remove what saves left that were cut short, and what is named like one
   std::optional<uint64_t> older_than_ns;  // keep younger ones
   uint64_t grace_ns = 600'000'000'000;    // an incomplete step changed within this time may still be being written
   bool drop_optimizer = false;            // full steps that would go become model-only instead; no complete step goes

@@ -20,17 +20,11 @@
 namespace dcp {
 namespace {
 
-// A save that was cut short leaves these: no metadata, metadata that ends early or was never written, data that is not all there. Whatever
-// else is wrong may be a newer torch's doing, a disk that cannot be read, or damage that somebody wants to look at.
-bool is_of_cut_save(ProblemId id) {
-  switch (id) {
+// A save writes its index last. One that was cut short has none, or one that ends early or was never written; one whose index is whole did finish, and what
+// it lacks may lie elsewhere. Whatever else is wrong may be a newer torch's doing, a disk that cannot be read, or damage that somebody wants to look at.
+StepState state_of(ProblemId fault) {
+  switch (fault) {
     case ProblemId::not_checkpoint:
-    case ProblemId::file_missing:
-    case ProblemId::item_past_end:
-    case ProblemId::short_file:
-    case ProblemId::rank_missing:
-    case ProblemId::shard_file_missing:
-    case ProblemId::hf_index_no_tensor:
     case ProblemId::pickle_no_stop:
     case ProblemId::pickle_truncated:
     case ProblemId::pickle_frame:
@@ -38,20 +32,31 @@ bool is_of_cut_save(ProblemId id) {
     case ProblemId::pickle_underflow:
     case ProblemId::pickle_no_mark:
     case ProblemId::pickle_memo_unset:
-    case ProblemId::safetensors_bad_length: return true;
-    default: return false;
+    case ProblemId::safetensors_bad_length: return StepState::kCut;
+    case ProblemId::file_missing:
+    case ProblemId::item_past_end:
+    case ProblemId::short_file:
+    case ProblemId::rank_missing:
+    case ProblemId::shard_file_missing:
+    case ProblemId::hf_index_no_tensor: return StepState::kBroken;
+    default: return StepState::kUnclear;
   }
 }
 
-StepContent content_of(const TrainingState& state) {
-  if (state.models.empty()) return StepContent::kState;
-  return state.is_full() ? StepContent::kFull : StepContent::kModel;
-}
+// What the checkpoints of a step hold together.
+struct Holds {
+  bool model = false, optimizer = false, other = false;
 
-StepContent joined(StepContent a, StepContent b) {
-  if (a == StepContent::kUnknown || a == b) return b;
-  return b == StepContent::kUnknown ? a : StepContent::kFull;
-}
+  void add(const TrainingState& state) {
+    model |= !state.models.empty();
+    optimizer |= std::ranges::any_of(state.groups, [](const KeyGroup& g) { return is_optimizers(g); });
+    other |= state.models.empty() || state.has_state();
+  }
+  StepContent content() const {
+    if (!model) return optimizer || other ? StepContent::kState : StepContent::kUnknown;
+    return optimizer ? StepContent::kFull : other ? StepContent::kNoOptimizer : StepContent::kModel;
+  }
+};
 
 // A trainer's file beside a model that it saves as one for others: optimizer.pt of transformers' Trainer.
 bool holds_optimizer(std::string_view name) {
@@ -79,19 +84,21 @@ class Surveyor {
       facts.parts = step.parts;
       FolderNames names;
       weigh(step.path, kLevels, step.parts.empty() && !step.unfinished, facts, names);
+      Holds holds{.optimizer = !facts.optimizers.empty()};
       if (facts.not_alone.empty() && !step.unfinished && !first_to_break(names))
         facts.not_alone = "it has no index: half removed it would look complete";
       if (facts.not_alone.empty() && !step.parts.empty() && !is_named_ && !names_step(facts.name))
         facts.not_alone = "its checkpoints lie in folders, and its name does not say that it is a step";
-      if (step.unfinished) facts.fault = step.broken, facts.content = StepContent::kUnknown;
-      if (facts.parts.empty() && !facts.fault) open(step.path, facts);
+      if (step.unfinished) facts.fault = step.broken;
+      if (facts.parts.empty() && !facts.fault) open(step.path, facts, holds);
       for (const std::string& part : facts.parts)
-        if (!facts.fault) open(part, facts);
+        if (!facts.fault) open(part, facts, holds);
+      if (!step.unfinished) facts.content = holds.content();
       facts.state = state_of(step, facts);
       if (step.parts.empty())  // of one checkpoint, wherever its data lies
         for (; names.size() > 1; names.pop_back()) std::ranges::move(names.back(), std::back_inserter(names.front()));
       const bool is_part = std::ranges::any_of(names, may_be_one_nodes_part);
-      if (facts.state == StepState::kBroken && is_part) facts.state = StepState::kUnclear;  // the rest may be whole, elsewhere
+      if (facts.state == StepState::kCut && is_part) facts.state = StepState::kUnclear;  // the rest may be whole, elsewhere
       if (facts.state == StepState::kUnmarked || facts.state == StepState::kDamaged) facts.fault = step.broken;
     } catch (const Error& e) {  // it is being removed, or cannot be read
       facts.fault = e.problem();
@@ -105,7 +112,7 @@ class Surveyor {
 
   static StepState state_of(const Step& step, const StepFacts& facts) {
     if (step.unfinished) return StepState::kUnfinished;
-    if (facts.fault) return is_of_cut_save(facts.fault->id) ? StepState::kBroken : StepState::kUnclear;
+    if (facts.fault) return dcp::state_of(facts.fault->id);
     if (step.known_damaged) return StepState::kDamaged;
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
@@ -127,10 +134,7 @@ class Surveyor {
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names[at].push_back(e.name);
-      if (holds_optimizer(e.name)) {
-        facts.content = joined(facts.content, StepContent::kState);
-        facts.optimizers.push_back(inner);
-      }
+      if (holds_optimizer(e.name)) facts.optimizers.push_back(inner);
       ++facts.files;
       facts.bytes += file->bytes;
       if (file->names == 1) facts.bytes_of_its_own += file->bytes;
@@ -140,11 +144,11 @@ class Surveyor {
     }
   }
 
-  void open(const std::string& path, StepFacts& facts) const {
+  void open(const std::string& path, StepFacts& facts, Holds& holds) const {
     try {
       const FrozenCatalog opened = open_checkpoint(store_, path, options_);
       facts.kind = opened->catalog.kind;
-      facts.content = joined(facts.content, content_of(find_training_state(opened->catalog)));
+      holds.add(find_training_state(opened->catalog));
       facts.fault = fault_of(*opened, facts.more_faults);
     } catch (const Error& e) {
       facts.fault = e.problem();
@@ -289,7 +293,8 @@ std::string_view word_of(const Problem& fault) {
 
 std::string_view word_of(const StepFacts& step) {
   if (step.state == StepState::kComplete) return "complete";
-  if (step.state == StepState::kLocked || step.state == StepState::kUnfinished || step.state == StepState::kUnmarked) return "unfinished";
+  const StepState unfinished[] = {StepState::kLocked, StepState::kUnfinished, StepState::kUnmarked, StepState::kCut};
+  if (std::ranges::find(unfinished, step.state) != std::end(unfinished)) return "unfinished";
   return step.fault ? word_of(*step.fault) : "damaged";
 }
 
@@ -297,6 +302,11 @@ std::optional<size_t> RunSurvey::newest(std::optional<StepContent> content) cons
   for (size_t s = steps.size(); s-- > 0;)
     if (steps[s].state == StepState::kComplete && (!content || steps[s].content == *content)) return s;
   return std::nullopt;
+}
+
+std::optional<size_t> RunSurvey::to_resume() const {
+  const bool has_optimizer = std::ranges::find(steps, StepContent::kFull, &StepFacts::content) != steps.end();
+  return newest(has_optimizer ? StepContent::kFull : StepContent::kNoOptimizer);
 }
 
 RunSurvey survey_run(const SurveyRequest& request, World& world) {
@@ -331,12 +341,18 @@ std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world,
                                      std::optional<uint64_t> after) {
   const std::vector<Step> steps = run_of(request, world).steps;
   const Surveyor surveyor(request, world, 1, memory_left(take_memory_cap(request.max_memory, world)));
-  for (size_t s = steps.size(); s-- > 0 && !(after && steps[s].number <= *after);) {
+  std::optional<StepFacts> as_full;  // unless an older one has an optimizer
+  for (size_t s = steps.size(); s-- > 0;) {
+    const bool is_new = !after || steps[s].number > *after;
+    if (!is_new && !as_full) break;
     world.check_stop();
     StepFacts facts = surveyor.look(steps[s]);
-    if (facts.state == StepState::kComplete && (!content || facts.content == *content)) return facts;
+    if (as_full && facts.content == StepContent::kFull) as_full.reset();
+    if (facts.state != StepState::kComplete || !is_new) continue;
+    if (!content || facts.content == *content) return facts;
+    if (*content == StepContent::kFull && facts.content == StepContent::kNoOptimizer && !as_full) as_full = std::move(facts);
   }
-  return std::nullopt;
+  return as_full;
 }
 
 namespace {

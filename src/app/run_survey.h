@@ -14,14 +14,16 @@ namespace dcp {
 enum class StepState : uint8_t {
   kComplete,    // its metadata parses, and every file that it names is there and long enough
   kLocked,      // a dcpctl is writing it
-  kBroken,      // it cannot be loaded, as after an interrupted save
+  kCut,         // an interrupted save: no index, or a part of one
+  kBroken,      // by its index it lacks files or bytes: a save that was not written out, or not all of a copy
   kUnfinished,  // its name says that its save did not finish
   kUnmarked,    // whole as far as it goes, but it lacks its trainer's mark of a complete save, or a part that the step before it has
   kDamaged,     // it looked complete until it was read: prune finds this out, and notes it
-  kUnclear,     // it cannot be read, or its kind or its fault is not explained by an interrupted save
+  kUnclear,     // it cannot be read, or its kind or its fault is none of these
 };
 
-enum class StepContent : uint8_t { kUnknown, kFull, kModel, kState };  // kState: no model
+// kFull: model and optimizer. kNoOptimizer: model and other state. kState: no model.
+enum class StepContent : uint8_t { kUnknown, kFull, kNoOptimizer, kModel, kState };
 
 // Its bytes come free when its last name goes.
 struct SharedFile {
@@ -73,6 +75,8 @@ struct RunSurvey {
 
   // The newest complete step, or the newest complete one with that content.
   std::optional<size_t> newest(std::optional<StepContent> content = std::nullopt) const;
+  // The newest full one; where no step has an optimizer, the newest with other state.
+  std::optional<size_t> to_resume() const;
 };
 
 struct SurveyRequest {
@@ -89,7 +93,8 @@ RunSurvey survey_run(const SurveyRequest& request, World& world);
 // The steps of a run, unopened; none where the path is a checkpoint, holds the parts of one, or has no steps.
 std::vector<Step> steps_of_run(Store& store, const std::string& path, const std::string& pattern);
 
-// The newest complete step with this content and a number greater than `after`; does not look at older steps.
+// The newest complete step with this content and a number greater than `after`; does not look at older steps, unless one without an optimizer may
+// be as full as they are.
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,
                                      std::optional<uint64_t> after);
 

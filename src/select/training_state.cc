@@ -418,13 +418,11 @@ void Sorter::find_doubtful() {
 
 }  // namespace
 
-bool TrainingState::is_full() const {
-  return !models.empty() && std::ranges::any_of(groups, [](const KeyGroup& g) { return g.sign != kBeside || g.tensors > 0; });
+bool TrainingState::has_state() const {
+  return std::ranges::any_of(groups, [](const KeyGroup& g) { return g.sign != kBeside || g.tensors > 0; });
 }
 
-bool TrainingState::is_optimizers(KeyRef ref) const {
-  if (is_model(ref)) return false;
-  const KeyGroup& g = group_of(ref);
+bool is_optimizers(const KeyGroup& g) {
   return g.sign <= kSlots || (g.sign == kName && names_optimizer(g.path.substr(g.path.rfind('.') + 1)));
 }
 

@@ -24,6 +24,8 @@ struct KeyGroup {
   uint64_t keys = 0, tensors = 0, tensor_bytes = 0;
 };
 
+bool is_optimizers(const KeyGroup& group);  // by rule 1, or by its name
+
 // Whether an object that holds tensors is weights. kOwnWay: if it pickles them in a way of its own.
 enum class Weights : uint8_t { kNot, kOwnWay, kAny };
 
@@ -41,11 +43,10 @@ struct TrainingState {
   bool is_model(KeyRef ref) const { return place_of(ref) < 0; }
   const KeyGroup& model_of(KeyRef ref) const { return models[static_cast<size_t>(~place_of(ref))]; }
   const KeyGroup& group_of(KeyRef ref) const { return groups[static_cast<size_t>(place_of(ref))]; }
-  bool is_optimizers(KeyRef ref) const;  // by rule 1, or by its name
+  bool is_optimizers(KeyRef ref) const { return !is_model(ref) && dcp::is_optimizers(group_of(ref)); }
   bool is_doubtful(KeyRef ref) const { return !doubtful.empty() && !ref.is_blob() && doubtful[ref.tensor()]; }
   Weights weights_in(const Catalog& catalog, BlobId blob) const;
-  // There are a model and an optimizer, tensors, or what has a trainer's name; not only objects that describe the model, as in an export.
-  bool is_full() const;
+  bool has_state() const;  // tensors beside the model, or what has a trainer's name: an export has only objects that describe it
 };
 
 TrainingState find_training_state(const Catalog& catalog);

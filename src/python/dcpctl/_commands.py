@@ -51,7 +51,7 @@ def list(
     html: Also write a page with pictures to FILE: the run over time, and what prune would take
     reverse: Oldest first at a terminal, newest first elsewhere
     latest: Print the path of the newest complete step
-    latest_full: The newest complete one that has model and training state
+    latest_full: The newest complete one that has model and optimizer
     latest_model: The newest complete one that has the model alone
     after: Only a step with a number above N, or above that of the current newest one
     wait: Wait that long for one (or 10min, 12h), with --after latest for the next; exit code 1 if none appears
@@ -1337,7 +1337,7 @@ def prune(
     partial: Delete what interrupted saves have left
     older_than: Delete nothing younger: 12h, 7d, 2w
     drop_optimizer: Make full steps model-only instead of deleting them
-    grace: An unfinished or damaged step that changed within TIME may still be being written (default 10min)
+    grace: An unfinished step that changed within TIME may still be being written (default 10min)
     verify: Read the data of the newest full step (newest) or of all that stay (all)
     no_verify: Check nothing: what is listed as complete is taken for whole
     dry_run: Print what would be deleted; delete nothing

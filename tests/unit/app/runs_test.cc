@@ -44,6 +44,7 @@ std::string survey_text(const RunSurvey& run) {
   for (const StepFacts& s : run.steps) {
     text += std::to_string(s.number) + (s.state == StepState::kComplete     ? " complete"
                                         : s.state == StepState::kLocked     ? " locked"
+                                        : s.state == StepState::kCut        ? " cut"
                                         : s.state == StepState::kBroken     ? " broken"
                                         : s.state == StepState::kUnfinished ? " unfinished"
                                         : s.state == StepState::kUnmarked   ? " unmarked"
@@ -75,7 +76,7 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
   const StepFacts& s = run.steps[index];
   const bool complete = s.state == StepState::kComplete;
   if (s.state == StepState::kLocked || s.state == StepState::kUnclear) return Fate::kKeep;
-  if (s.state == StepState::kUnmarked || s.state == StepState::kDamaged) return Fate::kKeep;
+  if (s.state == StepState::kUnmarked || s.state == StepState::kDamaged || s.state == StepState::kBroken) return Fate::kKeep;
   if (complete && is_newest_of_its_content(run, s)) return Fate::kKeep;
   if (complete && (!r.keep_latest || newer_complete_numbers(run, s) < *r.keep_latest)) return Fate::kKeep;
   for (size_t u = 0; complete && u < run.steps.size(); ++u) {  // whose mark shows that this one lacks it
@@ -106,8 +107,8 @@ RunSurvey made_up_run(std::mt19937_64& random, int64_t now) {
   uint64_t number = random() % 3;
   for (size_t s = 0; s < steps; ++s) {
     StepFacts facts{.number = number, .name = "step-" + std::to_string(number)};
-    facts.state = random() % 3 > 0 ? StepState::kComplete : static_cast<StepState>(random() % 7);
-    facts.content = static_cast<StepContent>(1 + random() % 3);
+    facts.state = random() % 3 > 0 ? StepState::kComplete : static_cast<StepState>(random() % 8);
+    facts.content = static_cast<StepContent>(1 + random() % 4);
     facts.kind = random() % 8 == 0 ? CheckpointKind::kHf : CheckpointKind::kDcp;
     facts.modified_ns = now - static_cast<int64_t>(random() % 2000 * kSecond) + static_cast<int64_t>(60 * kSecond);
     if (random() % 8 == 0) facts.not_alone = "it is a link";
@@ -164,7 +165,7 @@ TEST_CASE("a step is complete when its metadata parses and every file is there a
   f.io.lock_elsewhere("/run/.step-6.dcpctl-lock");
   f.io.put("/run/.step-7.dcpctl-partial/.metadata", "is being made");
   CHECK(survey_text(survey_run(f.survey(), f.world)) ==
-        "1 complete\n2 broken not_checkpoint\n3 broken file_missing\n4 broken item_past_end\n5 broken pickle_truncated\n6 locked\n");
+        "1 complete\n2 cut not_checkpoint\n3 broken file_missing\n4 broken item_past_end\n5 cut pickle_truncated\n6 locked\n");
 }
 
 TEST_CASE("a tracker file is compared with what is there") {

@@ -137,7 +137,7 @@ TEST_CASE("flat keys that repeat the names and shapes of most tensors are in dou
   CHECK(doubt({"student.0.weight", "teacher.0.weight"}).empty());                                // modules
 }
 
-TEST_CASE("sums, and what is full") {
+TEST_CASE("sums, and what holds state") {
   const TrainingState s =
       find_training_state(catalog_of({"model/a.weight", "!model/a.note", "z/state/0/exp_avg [3]", "!z/param_groups", "!z/x"}));
   REQUIRE(s.models.size() == 1);
@@ -145,10 +145,9 @@ TEST_CASE("sums, and what is full") {
   REQUIRE(s.groups.size() == 1);
   CHECK((s.groups[0].keys == 3 && s.groups[0].tensors == 1 && s.groups[0].tensor_bytes == 12));
   CHECK(s.keys == 3);
-  const auto is_full = [](const Lines& lines) { return find_training_state(catalog_of(lines)).is_full(); };
-  CHECK(is_full({"model/0.weight", "opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
-  CHECK(is_full({"model/0.weight", "!lr_scheduler/last_epoch"}));
-  CHECK(is_full({"model/0.weight", "rng/cuda"}));  // tensors of a trainer's
-  CHECK_FALSE(is_full({"model/0.weight", "!config/dim"}));
-  CHECK_FALSE(is_full({"opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
+  const auto has_state = [](const Lines& lines) { return find_training_state(catalog_of(lines)).has_state(); };
+  CHECK(has_state({"model/0.weight", "opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
+  CHECK(has_state({"model/0.weight", "!lr_scheduler/last_epoch"}));
+  CHECK(has_state({"model/0.weight", "rng/cuda"}));  // tensors of a trainer's
+  CHECK_FALSE(has_state({"model/0.weight", "!config/dim"}));
 }
