@@ -114,14 +114,18 @@ std::string named_by_latest(Store& store, const std::string& path) {
   return std::string(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
 }
 
+bool is_of_layer(std::string_view name) { return name.starts_with("layer_"); }
+
 // Without ZeRO, DeepSpeed writes the module's state dict to files that dcpctl reads, one for each rank of tensor parallelism; its own
-// script refuses such a folder. Of several steps, this returns the files of the one that `latest` names, or of the newest.
+// script refuses such a folder. Experts, and all layers of a pipeline, are in files of their own. Of several steps, this returns the files
+// of the one that `latest` names, or of the newest.
 std::vector<std::string> states_without_zero(Store& store, const std::string& path) {
   std::vector<std::string> states, steps;
   for (const DirEntry& e : store.list(path)) {
     if (e.name.find("zero_pp_rank_") != e.name.npos) return {};
     if (e.kind == FileKind::kDirectory && !e.link) steps.push_back(path + "/" + e.name);
-    if (e.name.starts_with("mp_rank_") && e.name.ends_with("_model_states.pt")) states.push_back(path + "/" + e.name);
+    if ((e.name.starts_with("mp_rank_") || is_of_layer(e.name)) && e.name.ends_with("model_states.pt"))
+      states.push_back(path + "/" + e.name);
   }
   std::ranges::sort(steps, NaturalLess());
   if (const std::string latest = path + "/" + named_by_latest(store, path); std::erase(steps, latest) > 0) steps.push_back(latest);
@@ -184,7 +188,9 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
     p.hint = foreign.hint;
     if (const auto states = states_without_zero(store, path); foreign.is_deepspeed && !states.empty())
       p.hint = states.size() == 1 ? "its model is in " + states[0]
-                                  : "its model is in these, a part for each rank of tensor parallelism: " + joined(states);
+               : is_of_layer(states[0].substr(states[0].rfind('/') + 1))
+                   ? "its model is in these together, with files for layers or experts: " + joined(states)
+                   : "its model is in these, a part for each rank of tensor parallelism: " + joined(states);
   } else if (may_be_one_nodes_part(names)) {
     p.got = ".distcp files but no .metadata";
     p.hint = "this may be one node's part: bring the files of all nodes together, or start the command on every node; " +

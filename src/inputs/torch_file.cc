@@ -15,6 +15,7 @@
 #include "inputs/torch_ranks.h"
 #include "items/bare_pickle.h"
 #include "items/item_source.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 namespace {
@@ -338,6 +339,15 @@ std::set<std::string, std::less<>> note_unreferenced(TorchFile& file) {
   return named;
 }
 
+// The pickle of a file without CRCs.
+void check_names(const TorchFile& file) {
+  for (const auto& [module, name] : file.graph->globals()) {
+    const std::string global = std::string(module) + "." + std::string(name);
+    if (const auto known = misspelt(global); !known.empty())
+      fail(ProblemId::pickle_unloadable, file.archive.pickle_place, global, std::string(known));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits) {
@@ -362,6 +372,7 @@ std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const 
     file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
     file->unloaded = unloaded_pickles(source, directory, note_unreferenced(*file), {.path = path}, limits);
   }
+  check_names(*file);
   file->storages = by_key(file->archive);
   return file;
 }

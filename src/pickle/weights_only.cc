@@ -36,18 +36,17 @@ constexpr std::array kOwn = {
     string_view("torch._tensor._rebuild_from_type_v2"),
 };
 constexpr std::array kRebuild = {
-    // torch._utils._rebuild_*
-    string_view("parameter"),
-    string_view("parameter_with_state"),
-    string_view("qtensor"),
-    string_view("tensor"),
-    string_view("tensor_v2"),
-    string_view("tensor_v3"),
-    string_view("sparse_tensor"),
-    string_view("meta_tensor_no_storage"),
-    string_view("wrapper_subclass"),
-    string_view("device_tensor_from_numpy"),
-    string_view("device_tensor_from_cpu_tensor"),
+    string_view("torch._utils._rebuild_parameter"),
+    string_view("torch._utils._rebuild_parameter_with_state"),
+    string_view("torch._utils._rebuild_qtensor"),
+    string_view("torch._utils._rebuild_tensor"),
+    string_view("torch._utils._rebuild_tensor_v2"),
+    string_view("torch._utils._rebuild_tensor_v3"),
+    string_view("torch._utils._rebuild_sparse_tensor"),
+    string_view("torch._utils._rebuild_meta_tensor_no_storage"),
+    string_view("torch._utils._rebuild_wrapper_subclass"),
+    string_view("torch._utils._rebuild_device_tensor_from_numpy"),
+    string_view("torch._utils._rebuild_device_tensor_from_cpu_tensor"),
 };
 constexpr std::array kDTypes = {
     // torch.*
@@ -139,10 +138,24 @@ bool is_legacy_class(string_view name) {
 }  // namespace
 
 bool weights_only_allows(string_view global) {
-  if (has(kOwn, global)) return true;
-  if (take(global, "torch._utils._rebuild_")) return has(kRebuild, global);
+  if (has(kOwn, global) || has(kRebuild, global)) return true;
   if (!take(global, "torch.")) return false;
   return has(kDTypes, global) || is_legacy_class(global);
+}
+
+string_view misspelt(string_view global) {
+  if (weights_only_allows(global) || global == "torch.tensor") return {};
+  const auto is_off_by_one = [&](string_view known, string_view text) {
+    if (known.size() != text.size()) return false;
+    const auto [a, b] = std::ranges::mismatch(known, text);
+    const bool is_release = is_digit(*a) && is_digit(*b);  // another torch's _rebuild_tensor_v4
+    return !is_release && std::equal(a + 1, known.end(), b + 1);
+  };
+  for (const string_view known : kOwn)
+    if (is_off_by_one(known, global)) return known;
+  for (const string_view known : kRebuild)
+    if (is_off_by_one(known, global)) return known;
+  return {};
 }
 
 bool weights_only_blocks(string_view global) {

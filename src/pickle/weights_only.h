@@ -16,6 +16,10 @@ namespace dcp {
 // their new ones ("__builtin__.set").
 bool weights_only_allows(std::string_view global);
 
+// Of those, the class or function that makes tensors or containers from whose name this one differs in one byte: damage that would otherwise
+// turn a tensor into an object. "": it is none of these, or a name that some torch has.
+std::string_view misspelt(std::string_view global);
+
 // Whether it refuses a global even if a program allows it with torch.serialization.add_safe_globals: "posix.system".
 bool weights_only_blocks(std::string_view global);
 

@@ -71,6 +71,32 @@ def sizes_of_types_that_nobody_needs(c):
     put(c, old_file(w(), W, info={}))
 
 
+@case("pickle_unloadable", *COMMANDS)
+def a_function_whose_name_has_a_flipped_bit(c):
+    """
+    dcpctl: m.pt @ 0x86: pickle_unloadable (got torch._utils._rebuild_tdnsor_v2, expected torch._utils._rebuild_tensor_v2)
+    hint: its own
+    """
+    put(c, old_file(w(), W).replace(b"_rebuild_tensor_v2", b"_rebuild_tdnsor_v2"))
+
+
+@case("pickle_unloadable", *COMMANDS)
+def a_module_whose_name_has_a_flipped_bit(c):
+    """
+    dcpctl: m.pt @ 0x86: pickle_unloadable (got uorch._utils._rebuild_tensor_v2, expected torch._utils._rebuild_tensor_v2)
+    hint: its own
+    """
+    put(c, old_file(w(), W).replace(b"torch._utils", b"uorch._utils"))
+
+
+@case(None, "inspect m.pt", exit=0, says="findings")
+def a_function_of_a_later_torch(c):
+    """
+    warning: m.pt @ 0x86: tensor 'w': pickle_unsafe: torch._utils._rebuild_tensor_v4
+    """
+    put(c, old_file(w(), W).replace(b"_rebuild_tensor_v2", b"_rebuild_tensor_v4"))
+
+
 @case("pickle_truncated")
 def an_object_that_is_cut_short(c):
     """

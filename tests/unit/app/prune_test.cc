@@ -1,6 +1,7 @@
 // What prune checks of the steps that stay, before others go; and steps whose checkpoints lie in folders of their own.
 #include "app/prune.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "app/kept_steps.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
+#include "base/io_wrapper.h"
 #include "exec/synthetic.h"
 
 using namespace dcp;
@@ -165,6 +167,37 @@ TEST_CASE("a signal while data is read deletes nothing") {
   CHECK(error_id([&] { dcp::prune(request, f.world, result, [&] { return f.stop = 2, true; }); }) == "interrupted");
   CHECK(f.steps() == Lines{"step-1", "step-2"});
   CHECK_FALSE(f.io.exists(kNoted));
+}
+
+TEST_CASE("a signal at any read leaves whole steps, and all of them until the newest is read whole") {
+  struct Stopping : IoWrapper {
+    Stopping(Io& inner, StopFlag& flag, int reads) : IoWrapper(inner), stop(flag), left(reads) {}
+    size_t read(Handle file, uint64_t offset, MutableBytes buffer) override {
+      if (--left == 0) stop = 15;
+      return IoWrapper::read(file, offset, buffer);
+    }
+    StopFlag& stop;
+    int left;
+  };
+  int interrupted = 0;
+  for (bool done = false; !done;) {
+    PrunedRun f({"step-1", "step-2"});
+    Stopping io(f.io, f.stop, interrupted + 1);
+    World world{io, f.stop, f.listener};
+    PruneResult result;
+    const PruneRequest request{.survey = {.run = "/run", .pattern = {}, .max_memory = kGiB, .threads = 1},
+                               .rules = {.keep_latest = 1},
+                               .now_ns = int64_t{1} << 60};
+    done = error_id([&] { dcp::prune(request, world, result, [] { return true; }); }) != "terminated";
+    if (done) break;
+    ++interrupted;
+    if (!f.io.exists(kNoted)) CHECK(f.steps() == Lines{"step-1", "step-2"});
+    f.stop = 0;
+    const PruneResult after = f.prune({.survey = {}, .rules = {.keep_latest = 2}, .dry_run = true});
+    CHECK(std::ranges::all_of(after.survey.steps, [](const StepFacts& s) { return s.state == StepState::kComplete; }));
+    CHECK(f.io.open_handles() == 0);
+  }
+  CHECK(interrupted > 5);
 }
 
 TEST_CASE("nothing is checked if nothing would go, and a dry run reads no data") {

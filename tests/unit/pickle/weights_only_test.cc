@@ -78,5 +78,15 @@ TEST_CASE("modules whose functions no program can allow") {
   for (const char* name : {"osx.system", "builtins.eval", "torch.os", "system", ""}) CHECK_FALSE(weights_only_blocks(name));
 }
 
+TEST_CASE("a name that is off by one byte from one that makes tensors is damage") {
+  CHECK(misspelt("torch._utils._rebuild_tensos_v2") == "torch._utils._rebuild_tensor_v2");
+  CHECK(misspelt("uorch._utils._rebuild_parameter") == "torch._utils._rebuild_parameter");
+  CHECK(misspelt("collections.OsderedDict") == "collections.OrderedDict");
+  CHECK(misspelt("torch._tensor._rebuild_from_type_vr") == "torch._tensor._rebuild_from_type_v2");
+  for (const char* name : {"torch._utils._rebuild_tensor_v4", "torch._utils._rebuild_tensor_v2", "torch.tensor",
+                           "torch._utils._rebuild_xla_tensor", "", "builtins.eval", "uorch._utils._rebuild_tensos_v2"})
+    CHECK(misspelt(name).empty());
+}
+
 }  // namespace
 }  // namespace dcp
