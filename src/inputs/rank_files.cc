@@ -62,6 +62,7 @@ class World {
     if (size > 0) of_file_[file] = std::max(of_file_[file], size);
   }
   void meet_flat(size_t file) { flat_ = file; }
+  uint32_t size() const { return static_cast<uint32_t>(size_); }  // after check()
 
   // Adds files that are missing. Throws if one is of another world, or nothing says how many ranks there are.
   void check(const std::vector<RankFile>& files, const std::string& path, std::vector<RankFile>& missing) const {
@@ -186,6 +187,7 @@ class Opening {
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
+    if (as.must_say_world) catalog.provenance.ranks = world_.size();
     for (DataFile& f : catalog.files) f.raw = true;
     catalog.torch = take(files, catalog, values);
     return opened;

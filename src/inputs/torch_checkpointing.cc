@@ -190,7 +190,9 @@ class Opening {
 
   void finish(OpenedCatalog& opened, const Items& items) {
     std::ranges::move(findings_, std::back_inserter(opened.findings));
-    std::string form = "torch_checkpointing 0.1 layout, " + counted(world_size_, "rank");
+    uint32_t& ranks = opened.catalog.provenance.ranks;
+    ranks = std::max(ranks, world_size_);
+    std::string form = "torch_checkpointing 0.1 layout, " + counted(ranks, "rank");
     std::vector<std::string> in_safetensors;
     for (const auto& [item, of_rank] : items)
       if (of_rank.begin()->second.form == FileForm::kSafetensors) in_safetensors.push_back(item);
