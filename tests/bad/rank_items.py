@@ -528,6 +528,17 @@ def an_item_that_is_no_json_is_damage(c):
     an_item_that_is_no_json(c)
 
 
+@case("not_checkpoint", *READ, exit=1, says="findings")
+def an_item_of_the_metadata_that_is_no_json_is_damage(c):
+    """
+    damage: ranks/0.json @ 0x1: not_checkpoint: no JSON
+    damage: ranks/1.json @ 0x1: not_checkpoint: no JSON
+    """
+    listed = {name: {"rank_to_layout_info": files} for name, files in [("model", {0: None, 1: None}), ("config", {n: at(f"{n}.json", "JsonSerialization") for n in range(2)})]}
+    plain = {f"model_{n}.pt": {"w": dtensor((4, 2), (shard(),), (n,))} for n in range(2)}
+    put(c, {"metadata.pkl": dump({"metadata": listed, "world_size": 2, "version": "2.0"}), "0.json": b"{", "1.json": b"{"} | plain)
+
+
 @case("over_limit", "consolidate ranks out.pt", "convert ranks out")
 def json_of_10_to_the_5_levels(c):
     """
