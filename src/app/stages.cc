@@ -185,7 +185,12 @@ void check_kept(const OpenedCatalog& opened, const Selection& selection) {
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
   kept.insert(selection.lacking.begin(), selection.lacking.end());
-  check_opened(opened, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+  // A name of another kind in the catalog is no key that can be left out.
+  const auto is_key = [&](std::string_view text) {
+    const std::optional<StringId> id = catalog.strings.find(text);
+    return catalog.has_key(text) || (id && std::ranges::find(catalog.lacking, *id) != catalog.lacking.end());
+  };
+  check_opened(opened, [&](std::string_view key) { return is_key(key) && !kept.contains(key); });
 }
 
 void check_whole(const Catalog& catalog, const Selection& selection) {

@@ -299,6 +299,27 @@ def a_path_of_a_million_names(c):
     whole(c, group(), path="[" + "0," * 999_999 + "0]")
 
 
+@case("rank_lacks_key", *FOUND)
+def a_tensor_that_is_a_dict(c):
+    """
+    dcpctl: ranks/model_0.pt: tensor 'model': rank_lacks_key (expected [4, 2])
+    """
+    whole(c, group(), path="[]")
+
+
+@case("rank_lacks_key", *READ, exit=1, says="findings")
+def a_tensor_that_is_a_dict_is_damage(c):
+    """
+    damage: ranks/model_0.pt: tensor 'model': rank_lacks_key (expected [4, 2])
+    """
+    a_tensor_that_is_a_dict(c)
+
+
+@case(None, *READ, "diff ranks ranks", exit=0)
+def an_item_that_is_a_tensor(c):
+    whole(c, group(), path="[]", item_files={f"model_{n}.pt": archive(dump(rebuild(storage(count=4), (2, 2)), 2), DATA).bytes() for n in range(2)})
+
+
 @case("not_checkpoint")
 def an_item_in_an_unknown_form(c):
     """
