@@ -390,10 +390,10 @@ def a_safetensors_file_of_another_dtype(c):
     in_safetensors(c, second=tensors(dtype="BF16"))
 
 
-@case(None, "inspect ranks", exit=0, says="findings")
+@case("tensors_unlisted", "inspect ranks", exit=0, says="findings")
 def a_name_too_many(c):
     """
-    note: ranks/model_1.safetensors: a tensor that metadata.pkl does not list is read as a whole one: model.v
+    note: ranks/model_1.safetensors: tensors_unlisted: model.v
     """
     in_safetensors(c, second=tensors(names=("w", "v")))
 
@@ -514,6 +514,46 @@ def safetensors_that_nothing_describes(c):
     dcpctl: ranks/model_0.safetensors: item_format_unread: model, whose tensors no metadata says the layout of
     """
     put(c, {"metadata.pkl": dump({"metadata": {}, "world_size": 2, "version": "2.0"}), "model_0.safetensors": tensors(), "model_1.safetensors": tensors(), "step_0.pt": {"n": 1}})
+
+
+@case("item_format_unread", *READ, exit=1, says="findings")
+def safetensors_that_nothing_describes_are_damage(c):
+    """
+    damage: ranks/model_0.safetensors: item_format_unread: model, whose tensors no metadata says the layout of
+    """
+    safetensors_that_nothing_describes(c)
+
+
+@case(None, "verify ranks --exclude model.*", "inspect ranks --exclude model.*", exit=0)
+def all_but_safetensors_that_nothing_describes(c):
+    safetensors_that_nothing_describes(c)
+
+
+@case("not_checkpoint")
+def items_in_json_alone(c):
+    """
+    dcpctl: ranks: not_checkpoint (got a folder with config_0.json, config_1.json, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    hint: if they are files of ranks, metadata.pkl is missing, which says how their tensors are parts
+    """
+    put(c, {f"config_{n}.json": b"{}" for n in range(2)})
+
+
+@case("item_of_some_ranks", *READ, exit=0, says="findings")
+def an_item_of_some_ranks(c):
+    """
+    warning: ranks: item_of_some_ranks: step, which rank 1 lacks and 2 ranks have
+    """
+    layout = group(mesh=mesh(mesh_shape=(3,), mesh_data=(0, 1, 2)), global_shape=[6, 2], ranks=(0, 1, 2))
+    files = {f"model_{n}.pt": {"w": rebuild(storage(count=4), (2, 2))} for n in range(3)} | {f"step_{n}.pt": {"n": 1} for n in (0, 2)}
+    whole(c, layout, files={n: None for n in range(3)}, item_files=files, world_size=3)
+
+
+@case("ranks_own_objects", *READ, exit=0, says="findings")
+def objects_of_a_model_that_differ(c):
+    """
+    note: ranks/model_0.pt: ranks_own_objects (model.w._extra_state.amax)
+    """
+    whole(c, group(), item_files={f"model_{n}.pt": {"w": rebuild(storage(count=4), (2, 2)), "w._extra_state": {"amax": n}} for n in range(2)})
 
 
 @case("hf_file_ignored", "verify ranks", "inspect ranks", exit=0, says="findings")
