@@ -226,6 +226,14 @@ def a_group_without_ranks(c):
 
 
 @case("metadata_field")
+def a_tensor_of_no_group(c):
+    """
+    dcpctl: ranks/metadata.pkl: tensor 'model.w': metadata_field (got no group of ranks, expected groups of ranks)
+    """
+    whole(c)
+
+
+@case("metadata_field")
 def a_group_with_a_rank_twice(c):
     """
     dcpctl: ranks/metadata.pkl: tensor 'model.w': metadata_field (got rank 1 twice, expected each once)
@@ -334,6 +342,19 @@ def one_file_for_two_ranks(c):
     dcpctl: ranks/metadata.pkl: not_checkpoint (got model_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
     """
     whole(c, group(), files={n: at("model_0.pt") for n in range(2)})
+
+
+@case("not_checkpoint")
+def one_file_for_two_ranks_by_two_names(c):
+    """
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got model_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
+    """
+    whole(c, group(), files={0: at("model_0.pt"), 1: at(".//model_0.pt")})
+
+
+@case(None, *READ, "diff ranks ranks", exit=0)
+def files_in_this_folder(c):
+    whole(c, group(), files={n: at(f"./model_{n}.pt") for n in range(2)})
 
 
 @case("path_escapes")
