@@ -221,6 +221,7 @@ void add_inspect(Command& c, Context& context) {
            "which")
       .writes();
   add_key_flags(c, o.keys);
+  c.find("--model-only")->help = "The model without optimizer and other training state, under its names";
   add_map(c, o.map);
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);

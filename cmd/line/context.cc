@@ -150,7 +150,9 @@ Problem Context::worded(Problem problem) const {
   // Where the data of a key is damaged, others may be whole.
   constexpr std::string_view kRestore = "restore it from the original";
   if (command != "verify" && !problem.place.tensor.empty() && problem.hint.ends_with(kRestore))
-    problem.hint += "; 'dcpctl verify CKPT' says what of it is whole";
+    problem.hint += "; 'dcpctl verify " +
+                    shell_word(problem.place.path.ends_with(".distcp") ? folder_around(problem.place.path) : problem.place.path) +
+                    "' says what of it is whole";
   if (problem.id == ProblemId::not_checkpoint && problem.expected == "a folder of checkpoints" && problem.got == "a checkpoint")
     problem.hint += "; 'dcpctl inspect " + shell_word(problem.place.path) + "' looks into this one";
   problem = cmd::worded(std::move(problem));

@@ -82,7 +82,7 @@ constexpr std::string_view kWithoutOptimizer = "--model-only leaves out all trai
 constexpr std::string_view kWhichRank = "--chunks shows in which rank's file each part lies, --ranks what each rank holds";
 constexpr std::string_view kCompat = "'dcpctl inspect CKPT' says which torch versions load it";
 constexpr std::string_view kAnswersByExit = "the exit code is 1 where they differ; --silent prints nothing else";
-constexpr std::string_view kPastDamage = "'dcpctl verify CKPT' prints the --exclude that gets past the damage";
+constexpr std::string_view kPastDamage = "'dcpctl verify CKPT' says what of it is whole, and what writes that";
 constexpr std::string_view kOfAllSteps = "'dcpctl verify RUN --fail-on nan' reads the data of all steps of a run";
 constexpr std::string_view kNan = "'dcpctl verify CKPT --fail-on nan' reads the values, names the tensors with NaN or inf, and exits 1";
 constexpr std::string_view kForm =
@@ -97,6 +97,12 @@ constexpr std::string_view kNoValues =
     "no command changes values: load the checkpoint in the trainer, change it there, and save it; --exclude leaves keys out";
 constexpr std::string_view kOneStep = "'rm -r' of its folder deletes one step; prune keeps by rules";
 constexpr std::string_view kNoRepair = "nothing repairs bytes; verify says what of a checkpoint is whole";
+constexpr std::string_view kRows = "'dcpctl list RUN --format jsonl --fields step,path,state,content' has a row for each step";
+constexpr std::string_view kManifest = "--manifest FILE writes digests, --against FILE compares with them";
+constexpr std::string_view kStructure = "--keys-only compares keys, dtypes, shapes and objects, and reads no tensor";
+constexpr std::string_view kBySize = "--format csv --fields max_abs,key | sort -gr shows the largest first";
+constexpr std::string_view kCast = "'dcpctl cast CKPT OUT --dtype bf16' changes the dtype";
+constexpr std::string_view kLoads = "'dcpctl inspect CKPT' says what loading it calls; verify --fail-on unsafe makes that the exit code";
 constexpr std::string_view kReadsData = "list reads no data: 'dcpctl verify RUN --all-data' does";
 constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--keep-last", "--keep-latest"},
@@ -106,10 +112,10 @@ constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--delete", "--exclude"},
                                        {"--values", "--key", kValues},
                                        {"--print", "--key", kValues},
-                                       {"--sha256", "--manifest"},
-                                       {"--hash", "--manifest"},
-                                       {"--checksum", "--manifest"},
-                                       {"--checksums", "--manifest"},
+                                       {"--sha256", "--manifest", kManifest},
+                                       {"--hash", "--manifest", kManifest},
+                                       {"--checksum", "--manifest", kManifest},
+                                       {"--checksums", "--manifest", kManifest},
                                        {"--norm", "--stats"},
                                        {"--ranks", "--world-size"},
                                        {"--nproc", "--world-size"},
@@ -177,6 +183,23 @@ constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--check-nan", "--fail-on", kNan},
                                        {"--exit-code", "--silent", kAnswersByExit},
                                        {"--ignore-errors", "--exclude", kPastDamage},
+                                       {"--skip-damaged", "--exclude", kPastDamage},
+                                       {"--skip-errors", "--exclude", kPastDamage},
+                                       {"--allow-damaged", "--exclude", kPastDamage},
+                                       {"--max-depth", "--depth"},
+                                       {"--classes", "--fail-on", kLoads},
+                                       {"--count", "--latest", kRows},
+                                       {"--max-step", "--latest", kRows},
+                                       {"--before", "--latest", kRows},
+                                       {"--with-optimizer", "--latest-full"},
+                                       {"--structure", "--keys-only", kStructure},
+                                       {"--structure-only", "--keys-only", kStructure},
+                                       {"--objects-only", "--keys-only", kStructure},
+                                       {"--quick", "--keys-only", kStructure},
+                                       {"--top", "--summary", kBySize},
+                                       {"--sort", "--summary", kBySize},
+                                       {"--dtype", "--in-place", kCast},
+                                       {"--unfinished", "--partial"},
                                        {"--stat", "--summary"},
                                        {"-n", "--dry-run"},
                                        {"-f", "--force"},

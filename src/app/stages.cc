@@ -231,8 +231,10 @@ uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, c
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
   kept.insert(selection.lacking.begin(), selection.lacking.end());
+  const bool has_bytes = std::ranges::all_of(selection.entries, [&](const Entry& e) { return has_its_bytes(catalog, e.ref); });
   return std::erase_if(findings, [&](const Problem& p) {
     const std::vector<std::string> keys = keys_of(p);
+    if (has_bytes && keys.empty() && (p.id == ProblemId::file_missing || p.id == ProblemId::item_past_end)) return true;  // others' bytes
     return !keys.empty() && std::ranges::none_of(keys, [&](const std::string& key) { return kept.contains(key); });
   });
 }

@@ -103,25 +103,11 @@ std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog&
     names.insert(keys.begin(), keys.end());
   }
   if (!is_damaged) return std::nullopt;
-  const auto is_there = [&](ItemId id) {
-    const Item& item = catalog.items[id];
-    if (item.file == kNone) return true;
-    const std::optional<uint64_t> bytes = catalog.files[item.file].bytes;
-    return bytes && item.offset <= *bytes && item.length <= *bytes - item.offset;
-  };
-  const auto is_whole = [&](KeyRef key) {
-    if (names.contains(catalog.key(key))) return false;
-    if (key.is_blob()) return is_there(catalog.item_of(key.blob()));
-    const Tensor& t = catalog.tensors[key.tensor()];
-    for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (!is_there(catalog.item_of(t, c))) return false;
-    return true;
-  };
   const TrainingState state = find_training_state(catalog);
   Harm harm{.has_one_model = state.models.size() == 1};
   for (const KeyRef key : catalog.order) {
     harm.model_keys += state.is_model(key);
-    if (is_whole(key)) continue;
+    if (!names.contains(catalog.key(key)) && has_its_bytes(catalog, key)) continue;
     ++(key.is_blob() ? harm.objects : harm.tensors);
     if (state.is_model(key)) harm.of_model.emplace_back(catalog.key(key));
   }

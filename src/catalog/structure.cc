@@ -166,6 +166,20 @@ namespace {
 
 }  // namespace
 
+bool has_its_bytes(const Catalog& catalog, KeyRef key) {
+  const auto is_there = [&](ItemId id) {
+    const Item& item = catalog.items[id];
+    if (item.file == kNone) return true;
+    const std::optional<uint64_t> bytes = catalog.files[item.file].bytes;
+    return bytes && item.offset <= *bytes && item.length <= *bytes - item.offset;
+  };
+  if (key.is_blob()) return is_there(catalog.item_of(key.blob()));
+  const Tensor& t = catalog.tensors[key.tensor()];
+  for (uint32_t c = 0; c < t.chunk_count; ++c)
+    if (!is_there(catalog.item_of(t, c))) return false;
+  return true;
+}
+
 bool tells_unseen_shards(const Problem& finding) {
   return finding.id == ProblemId::shard_gap || finding.id == ProblemId::shard_count_unknown;
 }

@@ -31,6 +31,9 @@ FrozenCatalog freeze(OpenedCatalog opened, Store& store, FollowLinks links);
 // (check_whole).
 std::vector<Problem> structure_findings(const OpenedCatalog& opened);
 
+// Whether the files reach to the end of every item of the key.
+bool has_its_bytes(const Catalog& catalog, KeyRef key);
+
 // Whether a finding says that shards may be missing without any other sign.
 bool tells_unseen_shards(const Problem& finding);
 

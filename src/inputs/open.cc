@@ -51,6 +51,7 @@ Bytes Found::head() {
   if (!is_file()) fail(ProblemId::not_checkpoint, {.path = path_}, "no regular file", std::string(kExpected));
   if (path_.ends_with(".distcp")) {  // archives back to back: its content tells no more than its name
     Problem p = make_problem(ProblemId::not_checkpoint, {.path = path_}, "a data file of a DCP checkpoint", "the folder that it is in");
+    p.hint = "give '" + escaped(folder()) + "'";
     if (!store_.facts(folder() + "/.metadata")) {
       p.got = "a data file of a DCP checkpoint, without its .metadata", p.expected = "";
       p.hint = std::string(kWithoutMetadata);

@@ -70,6 +70,10 @@ std::string KnownKeys::corrected(std::string_view glob) const {
     if (meant.empty() && rest > 0 && !known.contains(part))
       for (const std::string_view name : known)  // optim of optimizer
         if (name.size() >= 3 && name.size() > meant.size() && part.substr(0, rest).starts_with(name)) meant = name;
+    if (meant.empty() && rest >= 3 && is_bare(part.substr(0, rest)) && !known.contains(part)) {  // optimizer of optim
+      const auto first = known.lower_bound(part.substr(0, rest));
+      if (first != known.end() && first->starts_with(part.substr(0, rest))) meant = *first;
+    }
     text += (text.empty() ? "" : ".") + (meant.empty() ? std::string(part) : meant + std::string(part.substr(rest)));
   }
   return text;

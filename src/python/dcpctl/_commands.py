@@ -162,7 +162,7 @@ def inspect(
     include: Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins
     exclude: Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins
     key: Keep this exact key; repeatable
-    model_only: The model without optimizer and other training state, its root stripped
+    model_only: The model without optimizer and other training state, under its names
     keep_root: With --model-only: keep the root
     root: Take the subtree under PATH (such as app.model) and strip it
     add_root: Put PATH (such as app.model) above all keys
