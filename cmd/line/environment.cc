@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace dcp::cmd {
@@ -12,7 +13,9 @@ std::vector<std::string> module_folders() {
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   folders.push_back(program.string());
-  folders.push_back((program / ".." / DCPCTL_MODULE_DIR).lexically_normal().string());
+  // A wheel that somebody has unpacked has the program in scripts/, and what else is installed in data/.
+  const std::string_view installed = program.filename() == "scripts" ? "../data" : "..";
+  folders.push_back((program / installed / DCPCTL_MODULE_DIR).lexically_normal().string());
   return folders;
 }
 

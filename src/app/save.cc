@@ -237,28 +237,6 @@ std::vector<SavedBox> boxes_of(const std::vector<CheckedShard>& shards) {
   return boxes;
 }
 
-// The one file of a rank that is not rank 0.
-class OwnFile final : public Sink {
- public:
-  // `shared`: what FileSet::shared() said on rank 0: the folders, then the files.
-  OwnFile(Io& io, const std::vector<std::string>& shared, uint32_t rank, uint64_t bytes, bool sync)
-      : file_(io, own_of(shared, rank), {bytes}, sync) {}
-  void write(uint32_t, uint64_t offset, Bytes bytes) override { file_.write(0, offset, bytes); }
-  void finish() override { file_.finish(); }
-  void finish(const std::function<void()>& between) { file_.finish(between); }
-  void commit() override {}
-  void abort() noexcept override {}
-
- private:
-  static std::vector<std::string> own_of(const std::vector<std::string>& shared, uint32_t rank) {
-    if (shared.size() < 6 + 2 * size_t{rank}) WireReader::wrong();
-    std::vector<std::string> own(shared.begin(), shared.begin() + 4);
-    own.insert(own.end(), {shared[4 + 2 * rank], shared[5 + 2 * rank]});
-    return own;
-  }
-  SharedFiles file_;
-};
-
 std::vector<SavedObject> objects_of(std::span<const MemoryObject> objects) {
   std::vector<SavedObject> out;
   for (const MemoryObject& o : objects) {
@@ -298,6 +276,28 @@ void check_group(const SaveRequest& request) {
 }
 
 }  // namespace
+
+// The one file of a rank that is not rank 0. Not of the namespace without a name, since a member of StepSave::Files is one.
+class OwnFile final : public Sink {
+ public:
+  // `shared`: what FileSet::shared() said on rank 0: the folders, then the files.
+  OwnFile(Io& io, const std::vector<std::string>& shared, uint32_t rank, uint64_t bytes, bool sync)
+      : file_(io, own_of(shared, rank), {bytes}, sync) {}
+  void write(uint32_t, uint64_t offset, Bytes bytes) override { file_.write(0, offset, bytes); }
+  void finish() override { file_.finish(); }
+  void finish(const std::function<void()>& between) { file_.finish(between); }
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  static std::vector<std::string> own_of(const std::vector<std::string>& shared, uint32_t rank) {
+    if (shared.size() < 6 + 2 * size_t{rank}) WireReader::wrong();
+    std::vector<std::string> own(shared.begin(), shared.begin() + 4);
+    own.insert(own.end(), {shared[4 + 2 * rank], shared[5 + 2 * rank]});
+    return own;
+  }
+  SharedFiles file_;
+};
 
 SaveResult save(const SaveRequest& request, World& world) {
   check_group(request);

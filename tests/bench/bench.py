@@ -113,8 +113,21 @@ class Bench:
         found = self.in_python("load", checkpoint)
         beside("dcp.load of 4 GiB: times as fast as FileSystemReader", found, "torch", 6, True)
         beside("dcp.load of 4 GiB beside a bare read", found, "bare", 1.5, False)
+        self.in_memory("above the destinations of 4 GiB", checkpoint)
+        beside("dcp.load of 4 GiB on 2 ranks of Gloo: times as fast as FileSystemReader", self.in_python("ranks", checkpoint), "torch", 4, True)
         beside("dcp.save of 4 GiB with fsync: times as fast as FileSystemWriter", self.in_python("save", checkpoint, 3), "torch", 2, True)
+        checkpoint = self.generate("2GiB", 4, ranks=1)
+        self.in_memory("above the destinations of 2 GiB in items of 512 MiB", checkpoint)
+        found = self.in_python("ranks", checkpoint, 1)
+        share = found["read"] / found["kept"]
+        row("what two ranks read of one rank's 2 GiB, beside its bytes", f"{share:.3f}", "<= 1.01", f"{found['read']:,} bytes", share <= 1.01)
+        found = self.in_python("async_saves", checkpoint, 3)
+        beside("async_save of 2 GiB, until it is on the disk, beside torch's with a stager that is kept", found, "torch", 0.5, False)
+        beside("and until training goes on", {"ours": found["ours_stall"], "torch": found["torch_stall"]}, "torch", 1, False)
         checkpoint = self.generate("80MiB", 5000, ranks=1)
+        found = self.in_python("load_uses", checkpoint)
+        share = found["read"] / found["kept"]
+        row("what dcp.load of 5,000 tensors of 16 KiB reads, beside its files", f"{share:.3f}", "<= 1.15", f"{found['read']:,} bytes", share <= 1.15)
         beside("dcp.load of 5,000 tensors of 16 KiB beside FileSystemReader", self.in_python("load", checkpoint), "torch", 0.35, False)
         found = self.in_python("one", checkpoint)
         beside("one of them by key, with open", found, "torch", 0.06, False)
@@ -125,7 +138,14 @@ class Bench:
         row("open of a small checkpoint", f"{took:.1f} ms", "<= 3 ms", ok=took <= 3)
         million = self.folder / "million"
         Run(sys.executable, HERE / "million_chunks.py", million)
-        beside("read_metadata of 10^6 chunks beside pickle.load", self.in_python("metadata", million, 3), "torch", 0.15, False)
+        found = self.in_python("metadata", million, 3)
+        beside("read_metadata of 10^6 chunks beside pickle.load", found, "torch", 0.15, False)
+        share = found["memory"] / found["torch_memory"]
+        row("its memory beside pickle.load's", f"{share:.2f}", "<= 0.25", f"{found['memory'] >> 20} MiB; {found['torch_memory'] >> 20} MiB", share <= 0.25)
+
+    def in_memory(self, name, checkpoint):
+        above = self.in_python("load_uses", checkpoint)["memory"] / 2**20
+        row(f"memory of dcp.load {name}", f"{above:.1f} MiB", "<= 32 MiB", ok=above <= 32)
 
     def shard0(self, layout="shard0"):
         """4 GiB of 32 float32 tensors on 4 ranks, rows split: consolidate beside a bare copy and beside format_utils"""

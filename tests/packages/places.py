@@ -76,7 +76,6 @@ def everywhere(python, wheel, scratch):
     run(python, "-m", "zipfile", "-e", wheel, by_hand)
     program = next(by_hand.glob("*.data/scripts/dcpctl"))
     program.chmod(0o755)  # which zipfile leaves out
-    (program.parent.parent / "libexec").symlink_to("data/libexec")
     works(python, by_hand, over(PYTHONPATH=by_hand))
 
     said = run(python, "-c", "import dcpctl; dcpctl.open('x')", env=over(PYTHONPATH=wheel), code=1)

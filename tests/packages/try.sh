@@ -42,6 +42,15 @@ reads_stores() {  # CKPT PROGRAM...
 # What can be seen of a library.
 names_in() { nm -D --defined-only "$1" | awk '{ print $3 }' | sort; }
 
+# The package's own tests, over the wheel that PYTHON has.
+package_tests() {  # PYTHON NAME...
+  local python=$1 name
+  shift
+  for name in "$@"; do
+    PYTHONDONTWRITEBYTECODE=1 "$python" "$here/tests/python/$name.py" >"$scratch/log" 2>&1 || { cat "$scratch/log"; wrong "tests/python/$name.py, over the wheel"; }
+  done
+}
+
 # Pythons that the wheel is for, each once.
 every_python() {
   local python
@@ -65,6 +74,7 @@ wheel() {
   same "$(head -c 4 "$bin" | od -An -c | tr -d ' ')" '177ELF' "the installed program begins with"
   works "$ckpt" "$scratch" "$bin"
   reads_stores "$ckpt" "$bin"
+  package_tests "$scratch/venv/bin/python" package malformed
   every_python
   "$here/tests/packages/places.py" "$wheel" "${pythons[@]}"
   same "$(names_in "$bin")" \
@@ -165,6 +175,7 @@ c10d() {
   cp -al "$(realpath "$2")" "$venv" 2>/dev/null || { rm -rf "$venv"; cp -a "$(realpath "$2")" "$venv"; }  # links, where both are on one disk
   # As README.md says, but for `pip` itself, which knows the folder that it was made in.
   "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --no-index --find-links "$1" dcpctl
+  package_tests "$venv/bin/python" reader reader_contract writer memory
   "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps "$1"/dcpctl_c10d-*.tar.gz
   said=$("$bin" --version)
   [[ $said == *"modules: c10d"* ]] || wrong "--version says: $said"

@@ -12,8 +12,10 @@ import tempfile
 from pathlib import Path
 
 import dcpctl
+from dcpctl import _program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAM = _program.find()
 sys.path.insert(0, str(ROOT / "tests/bad"))
 from recipes import small  # noqa: E402
 
@@ -65,7 +67,7 @@ OF_OUTPUTS = {
 
 
 def ids_of(folder, line):
-    ran = subprocess.run([os.environ["DCPCTL_PROGRAM"], *line, "--json", "-q", "--sandbox", "off"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
+    ran = subprocess.run([PROGRAM, *line, "--json", "-q", "--sandbox", "off"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
     answer = json.loads(ran.stdout or ran.stderr.splitlines()[-1])
     return {answer["error"]["id"] if "error" in answer else None, *(f["id"] for f in answer.get("findings", []))}
 

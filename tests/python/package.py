@@ -272,6 +272,18 @@ class Reading(unittest.TestCase):
         self.assertEqual(every_other.tolist(), self.rows[5])
         self.assertEqual(every_other.obj[1::2], array.array("f", [7] * 18))
 
+    def test_into_dtypes_of_others(self):
+        """numpy's letters for dtypes of ml_dtypes say their size alone: the dtype's name counts."""
+        for name, letters in (("bfloat16", "V2"), ("float8_e5m2", "f1"), ("float8_e4m3fn", "V1")):
+            into = bytearray(self.tensor.to(name).nbytes)
+            memory = (ctypes.c_char * len(into)).from_buffer(into)
+            face = {"shape": (67, 18), "typestr": f"<{letters}", "data": (ctypes.addressof(memory), False), "version": 3}
+            self.tensor.to(name).read(type("Array", (), {"__array_interface__": face, "dtype": name}))
+            self.assertEqual(into, self.tensor.to(name).read())
+            with self.assertRaises(dcpctl.UsageError) as caught:
+                self.tensor.read(type("Array", (), {"__array_interface__": face, "dtype": name}))
+            self.assertEqual(caught.exception.got, name)
+
     def test_into_misfits(self):
         doubles = memoryview(bytearray(67 * 18 * 8)).cast("d", (67, 18))
         for into, word in [
@@ -493,7 +505,7 @@ class Ending(unittest.TestCase):
 
         for _ in range(50):
             once()
-        files, memory = len(os.listdir("/proc/self/fd")), resident()
+        memory, files = resident(), len(os.listdir("/proc/self/fd"))  # without what earlier tests have left to be collected
         for _ in range(300):
             once()
         self.assertEqual(len(os.listdir("/proc/self/fd")), files)

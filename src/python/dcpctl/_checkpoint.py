@@ -445,7 +445,8 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
         """All tensors, read by one plan, and the values of the objects; nested as they were saved (a list, if `prefix` names one), or by their flat keys.
 
         `framework` is "torch" or "numpy". `into` has tensors by their flat keys that are read into, and only these keys are read. An object whose pickle
-        holds more than plain values is left as an Object. Tensors that shared their memory when a torch.save file was written are equal, not shared.
+        holds more than plain values is left as an Object. Tensors of `into` that share memory are read one after the other, in their order. Tensors
+        that shared their memory when a torch.save file was written are equal, not shared.
         """
         _framework(framework)
         if model_only and not self._core.asked["model_only"]:
@@ -456,13 +457,16 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
         if prefix is not None:
             return self.subtree(prefix).state_dict(nested=nested, framework=framework, into=into, progress=progress)
         entries = self._wanted(into)
-        parts, values = Parts(), {}
+        places, values = [], {}
         for key, (entry, facts) in entries.items():
             made = values[key] = self._of(key, entry, facts)
             if isinstance(made, Tensor):
                 values[key] = into[key] if into is not None else made._empty(framework)
-                made._add(parts, values[key])
-        if parts:
+                places.append((made, made._place(values[key])))
+        for group in _memory.in_turn([_memory.extent(at.address, t.shape, at.strides, _memory.item_bytes(t.dtype)) for t, at in places]):
+            parts = Parts()
+            for tensor, at in map(places.__getitem__, group):
+                tensor._add_at(parts, at.address, at.strides, at.keep)
             self._core.read(parts, progress)
         objects = [value for value in values.values() if isinstance(value, Object)]
         for made, told in zip(objects, self._core.describe_all([o._entry for o in objects]) if objects else ()):
@@ -749,14 +753,17 @@ class Tensor(_OfFile):
             self._entry, to, starts=starts, counts=counts, steps=steps, dtype=dtype, keep=keep, strides=[next(given) if b[3] else 0 for b in self._box],
         )
 
-    def _add(self, parts: Parts, into: object) -> None:
+    def _place(self, into: object) -> _memory.Destination:
         if isinstance(into, _OfFile):
             raise _errors.usage("destination", "into= has no memory of its own", key=self.key, got=f"dcpctl.{type(into).__name__}", expected="a buffer, an array or a tensor")
         try:
-            place = _memory.destination(into, self.shape, self.dtype)
+            return _memory.destination(into, self.shape, self.dtype)
         except _errors.UsageError as why:
             raise _errors.usage(why.id, str(why.what), key=self.key, got=why.got, expected=why.expected, hint=why.hint) from None
-        self._add_at(parts, place.address, place.strides, (place, into))
+
+    def _add(self, parts: Parts, into: object) -> None:
+        place = self._place(into)
+        self._add_at(parts, place.address, place.strides, place.keep)
 
     def _empty(self, framework: str) -> Any:
         if framework == "torch":

@@ -65,6 +65,32 @@ def overlap(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
     return False
 
 
+def extent(address: int, shape: Sequence[int], strides: Sequence[int] | None, item: int) -> tuple[int, int]:
+    """Of memory: its first byte, and the one after its last."""
+    if 0 in shape:
+        return address, address
+    reach = [(n - 1) * stride for n, stride in zip(shape, row_major(shape, item) if strides is None else strides)]
+    return address + sum(r for r in reach if r < 0), address + sum(r for r in reach if r > 0) + item
+
+
+def in_turn(extents: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Groups of places in memory, by their numbers, of which no two within a group overlap. Those that do are in the order of their numbers."""
+    clusters: list[list[int]] = []
+    end = 0
+    for n in sorted(range(len(extents)), key=lambda n: extents[n]):
+        if not clusters or extents[n][0] >= end:
+            clusters.append([])
+        clusters[-1].append(n)
+        end = max(end, extents[n][1])
+    groups: list[list[int]] = []
+    for cluster in clusters:
+        for turn, n in enumerate(sorted(cluster)):
+            if turn == len(groups):
+                groups.append([])
+            groups[turn].append(n)
+    return groups
+
+
 class Destination:
     """Memory of an `into=`: where its first element is, the strides in bytes, and what keeps it alive."""
 
@@ -141,8 +167,9 @@ def _of_array(array: object, shape: tuple[int, ...], dtype: str) -> Destination:
         raise _misfit("does not say what its elements are", "__array_interface__ without typestr or shape", "both")
     if kind[0] == ">":
         raise _misfit("is big-endian", kind, "little-endian")
-    # bfloat16 and its kin (ml_dtypes) have no type there but their number of bytes; the array's own dtype has a name.
-    name = str(getattr(array, "dtype", "")) if kind[1] == "V" else "bool" if kind[1] == "b" else f"{_KINDS[kind[1]]}{8 * int(kind[2:])}" if kind[1] in _KINDS else kind
+    name = "bool" if kind[1] == "b" else f"{_KINDS.get(kind[1], kind[1])}{8 * int(kind[2:])}" if kind[2:].isdigit() else kind
+    if name not in DTYPES:  # dtypes of ml_dtypes have no type there, or one that several share; the array's own dtype has a name
+        name = str(getattr(array, "dtype", kind))
     data = face.get("data")
     if not isinstance(data, tuple):
         raise _misfit("does not say where its memory is", f"__array_interface__ with data of {type(data).__name__}", "an address")

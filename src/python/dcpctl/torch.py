@@ -282,9 +282,8 @@ class _Read:
 
     def extent(self) -> tuple[int, int]:
         """Of memory, in bytes."""
-        t = self.target
-        last = sum((n - 1) * s for n, s in zip(t.shape, t.stride()) if n > 0)
-        return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
+        t, item = self.target, self.target.element_size()
+        return _memory.extent(t.data_ptr(), t.shape, [s * item for s in t.stride()], item)
 
 
 class Reader(StorageReader):
@@ -532,22 +531,17 @@ def _disjoint(reads: list[_Read]) -> list[list[_Read]]:
 
     Parts of one tensor are apart; tensors are, where their memory is.
     """
-    whole: dict[Any, list[int]] = {}
+    whole: dict[str, tuple[int, int]] = {}
     for r in reads:
-        first, last = r.extent()
-        have = whole.setdefault(r.item.dest_index.fqn, [first, last])
-        have[0], have[1] = min(have[0], first), max(have[1], last)
-    groups: list[set[Any]] = []
-    ends: list[int] = []  # of memory, for each group
-    for fqn in sorted(whole, key=lambda name: whole[name][0]):
-        first, last = whole[fqn]
-        n = next((n for n, end in enumerate(ends) if end <= first), len(groups))
-        if n == len(groups):
-            groups.append(set())
-            ends.append(0)
-        groups[n].add(fqn)
-        ends[n] = max(ends[n], last)
-    return [[r for r in reads if r.item.dest_index.fqn in names] for names in groups]
+        (first, last), fqn = r.extent(), r.item.dest_index.fqn
+        have = whole.get(fqn, (first, last))
+        whole[fqn] = (min(have[0], first), max(have[1], last))
+    turn = {n: number for number, group in enumerate(_memory.in_turn([*whole.values()])) for n in group}
+    turns = {fqn: turn[n] for n, fqn in enumerate(whole)}
+    groups: list[list[_Read]] = [[] for _ in range(max(turns.values(), default=-1) + 1)]
+    for r in reads:
+        groups[turns[r.item.dest_index.fqn]].append(r)
+    return groups
 
 
 def _read_through(core: _Core, reads: list[_Read]) -> None:
