@@ -130,6 +130,14 @@ static std::string hint_of_swap(const Context& context, const Problem& p) try {
   return {};
 }
 
+// The folder around a data file, or a checkpoint in one file.
+static std::string checkpoint_of(const Context& context, const std::string& file) try {
+  const std::string around = folder_around(file);
+  return is_checkpoint_folder(context.store, around) ? around : file;
+} catch (const Error&) {
+  return file;
+}
+
 // What a model lacks may be in another one, where the command takes it from there.
 static std::string hint_of_fill(const Problem& p) {
   const std::string hint = "--fill-from MODEL takes what is missing from another model";
@@ -149,10 +157,9 @@ Problem Context::worded(Problem problem) const {
     problem.hint = "a key is meant as it stands: --include and --exclude take patterns";
   // Where the data of a key is damaged, others may be whole.
   constexpr std::string_view kRestore = "restore it from the original";
-  if (command != "verify" && !problem.place.tensor.empty() && problem.hint.ends_with(kRestore))
-    problem.hint += "; 'dcpctl verify " +
-                    shell_word(problem.place.path.ends_with(".distcp") ? folder_around(problem.place.path) : problem.place.path) +
-                    "' says what of it is whole";
+  if (command != "verify" && !problem.place.tensor.empty() && problem.hint.ends_with(kRestore)) {
+    problem.hint += "; 'dcpctl verify " + shell_word(checkpoint_of(*this, problem.place.path)) + "' says what of it is whole";
+  }
   if (problem.id == ProblemId::not_checkpoint && problem.expected == "a folder of checkpoints" && problem.got == "a checkpoint")
     problem.hint += "; 'dcpctl inspect " + shell_word(problem.place.path) + "' looks into this one";
   problem = cmd::worded(std::move(problem));
