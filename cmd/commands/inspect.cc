@@ -34,8 +34,8 @@ was cut short makes the exit code 1, an unreadable one 4. Where one of several f
 If the data files are there, the pickles of objects are examined too: one that would run what torch.load(weights_only=True) refuses is named
 with its key. --fail-on unsafe examines every item's pickle, and makes the exit code 1 if one is unsafe or cannot be examined.
 
---stats prints bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? It reads the tensors' data
-and checks its CRCs. A word after --stats is a GLOB, unless it is a path and no CKPT stands before it.
+--stats prints bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? Quantiles, and how many values
+lie in each of eight equal steps from min to max, are approximate: to one part in a hundred of a value. It reads the tensors' data and checks its CRCs. A word after --stats is a GLOB, unless it is a path and no CKPT stands before it.
 
 CKPT is a DCP folder, its .metadata file or one of its data files, a torch.save file (.pt .pth .bin .ckpt; also in the form before torch
 1.6), a safetensors file, a folder of safetensors files, a folder of per-rank files (verl, SkyRL, accelerate, torch_checkpointing), or with

@@ -107,12 +107,18 @@ std::string loads_text(const InspectResult& found) {
   if (p.loads_in == "none") return text + "no torch: " + (p.why.empty() ? "" : escaped(p.why.front())) + "\n";
   const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
   text += "torch " + (is_of_one ? p.loads_in : p.loads_in.substr(2) + " or later");
-  for (const std::string& package : p.packages) text += (&package == &p.packages.front() ? " with " : ", ") + escaped(package);
+  std::vector<std::string> packages = p.packages;
+  for (const auto& [tensor, cls] : found.subclasses) {  // its items hold them: other metadata makes no torch do without
+    const std::string package = cls.substr(0, cls.find('.'));
+    if (package != "torch" && std::ranges::find(packages, package) == packages.end()) packages.push_back(package);
+  }
+  for (const std::string& package : packages) text += (&package == &packages.front() ? " with " : ", ") + escaped(package);
   constexpr unsigned kOldest = 204;  // what is written where no release is named
   const bool is_dtype_newer =
       std::ranges::any_of(catalog.tensors, [](const Tensor& t) { return !t.dtype_known || facts_of(t.dtype).since_torch > kOldest; });
   const bool is_transformed = std::ranges::any_of(catalog.items, [](const Item& i) { return i.transforms != 0; });
-  if (!is_damaged && !is_dtype_newer && !is_transformed && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
+  const bool is_metadatas = !is_damaged && !is_dtype_newer && !is_transformed && found.subclasses.empty();
+  if (is_metadatas && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
     text += "; 'dcpctl edit " + shell_word(catalog.path) + " OUT' makes it load in 2.4 or later";
   }
   return text + "\n";
