@@ -32,9 +32,9 @@ void print_reading(const PruneResult& found, const Context& context) {
   for (size_t s = 0; s < found.looks.size(); ++s)
     if (found.looks[s].data_before) add(before, s);
   if (!steps.empty())
-    context.print(
-        fitted(context, "before anything goes, the data of " + steps + " is checked: " + human_bytes(found.bytes_to_read()) + " are read\n",
-               STDOUT_FILENO));
+    context.print(fitted(context,
+                         "before anything goes, the data files of " + steps + " are read: " + human_bytes(found.bytes_to_read()) + "\n",
+                         STDOUT_FILENO));
   if (!before.empty()) context.print("read whole by an earlier run, and unchanged: " + before + "\n");
 }
 

@@ -60,6 +60,20 @@ MapRequest map_for(const VerifyRequest& request, World& world, const std::vector
   return {};
 }
 
+// A tensor that the map lacks is damage, too: without it no program makes the model. What is here is verified without the map.
+Selected select_with(MapRequest& map, const Opened& opened, const VerifyRequest& request, World& world, std::vector<Problem>& findings) {
+  try {
+    if (map.is_given() || request.digests()) return select(opened, request.select, {.request = map}, world);
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::map_tensor_missing) throw;
+    findings.push_back(e.problem());
+    findings.back().severity = Severity::kDamage;
+    map = {};
+    return select_with(map, opened, request, world, findings);
+  }
+  return {};
+}
+
 uint64_t file_bytes(const Catalog& catalog) {
   uint64_t bytes = 0;
   for (const DataFile& f : catalog.files) bytes += f.bytes.value_or(0);
@@ -96,7 +110,7 @@ std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog&
   for (const Problem& p : findings) {
     if (p.severity < Severity::kDamage) continue;
     is_damaged = true;
-    if (maps::is_of_sizes(p) || p.id == ProblemId::map_config || p.id == ProblemId::model_differs)
+    if (maps::is_of_sizes(p) || p.id == ProblemId::map_config || p.id == ProblemId::map_tensor_missing || p.id == ProblemId::model_differs)
       return std::nullopt;  // the others are no model either
     const std::vector<std::string> keys = keys_of(p);
     if (keys.empty() && p.id != ProblemId::file_missing && p.id != ProblemId::item_past_end) return std::nullopt;
@@ -193,10 +207,9 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   if (!request.manifest.empty() && request.manifest != "-") refuse_source(request.manifest, catalog);
   note_catalog(catalog, result);
   result.findings = look_around(*opened.found, world.store);
-  const MapRequest map = map_for(request, world, result.findings);
+  MapRequest map = map_for(request, world, result.findings);
+  Selected selected = select_with(map, opened, request, world, result.findings);
   const bool selects = request.digests() || map.is_given();
-  Selected selected;
-  if (selects) selected = select(opened, request.select, {.request = map}, world);
   steps.selected(selected.selection);
   Progress progress;
   ResolveRequest wanted = wanted_of(catalog, selected.map);

@@ -68,9 +68,9 @@ Value MetadataHandler::global(PickleMachine& m, std::string_view module, std::st
       g.dtype = *dtype;
     }
     g.foreign = g.cls == kUnknown;
-    // A copy of the class in another module: without fields, only its name tells what it is (class_by_fields).
-    if (g.foreign && name == "BytesStorageMetadata") g.cls = kBlob;
-    if (g.foreign && (name == "_MEM_FORMAT_ENCODING" || name == "MEM_FORMAT_ENCODING")) g.cls = kMemoryFormat;
+    // A copy of the class in another module, perhaps with fields of its own, by which it cannot be told (class_by_fields).
+    if (g.foreign && name.ends_with("BytesStorageMetadata")) g.cls = kBlob;
+    if (g.foreign && name.ends_with("MEM_FORMAT_ENCODING")) g.cls = kMemoryFormat;
     if (g.foreign && module == "torch.distributed.checkpoint.metadata") cannot_load(m, name_of(g), "a class that torch 2.15 has there");
     if (module.starts_with("torch.distributed._shard.checkpoint.")) content_.old_module_names = true;
     if (g.cls == kProperties && module.starts_with("torch.distributed._shard.")) content_.old_properties_module = true;
@@ -410,13 +410,15 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
   std::vector<MetadataContent::Tensor> tensors;
   bool in_place = true;
   uint64_t used = 0;
+  // Of a copy of a class that has another name: of torch's, only BytesStorageMetadata has no fields.
+  const auto is_bare = [&](const Value& v) { return v.kind == Kind::kOpen && globals_[v.n].cls == kUnknown; };
   const auto walk = [&](auto&& on_tensor, auto&& on_blob) {
     Value key;
     Value v;
     for (auto it = m.items(dict); it.next(key) && it.next(v);) {
       if (key.kind != Kind::kText) fail_field(m, "a key of Metadata.state_dict_metadata", key, "text", std::string_view());
       if (is(v, kTensor)) on_tensor(m.text(key), v.payload);
-      else if (is(v, kBlob)) on_blob(m.text(key));
+      else if (is(v, kBlob) || is_bare(v)) on_blob(m.text(key));
       else fail_field(m, "Metadata.state_dict_metadata", v, "TensorStorageMetadata or BytesStorageMetadata", m.text(key));
     }
   };

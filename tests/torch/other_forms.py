@@ -22,15 +22,17 @@ def records(case):
     save(case.out / "dcp", state)
     metadata = metadata_of(case.out / "dcp")
     sys.modules["acme"] = acme = types.ModuleType("acme")
-    for classes in [("_StorageInfo",), ("Metadata", "TensorStorageMetadata", "ChunkStorageMetadata", "BytesStorageMetadata", "MetadataIndex", "_StorageInfo", "TensorProperties", "StorageMeta")]:
+    every = ("Metadata", "TensorStorageMetadata", "ChunkStorageMetadata", "BytesStorageMetadata", "MetadataIndex", "_StorageInfo", "TensorProperties", "StorageMeta", "_MEM_FORMAT_ENCODING")
+    for classes, prefix in [(("_StorageInfo",), ""), (every, ""), (every, "_Our")]:
 
         class Pickler(pickle._Pickler):
             def save_global(self, obj, name=None):
                 if getattr(obj, '__name__', None) not in classes:
                     return super().save_global(obj, name)
-                if not hasattr(acme, obj.__name__):
-                    setattr(acme, obj.__name__, type(obj.__name__, (), {"__module__": "acme", "__qualname__": obj.__name__}))
-                copy = getattr(acme, obj.__name__)
+                own = prefix + obj.__name__
+                if not hasattr(acme, own):
+                    setattr(acme, own, type(own, (), {"__module__": "acme", "__qualname__": own}))
+                copy = getattr(acme, own)
                 if id(copy) in self.memo:
                     self.write(self.get(self.memo[id(copy)][0]))
                 else:

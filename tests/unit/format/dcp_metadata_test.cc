@@ -113,6 +113,12 @@ TEST_CASE("copies of torch's classes in other modules") {
                                     field("relative_path", num(1)) + field("offset", num(1)) + field("length", num(1))})
     CHECK(wording_of({.info0 = record(fields)}) == what);
 
+  // The one without fields.
+  for (const char* name : {"Entry", "OurBytesStorageMetadata"})
+    CHECK(facts(read_content(MetadataText{.blob = global("acme", name) + kEmptyTuple + kNewObj}.pickle)) == kBaseFacts);
+  CHECK(facts(read_content(MetadataText{.blob = object(global("acme", "OurBytesStorageMetadata"), field("bytes", num(3)))}.pickle)) ==
+        kBaseFacts);
+
   // Elsewhere an object of any class may hold anything.
   const std::string things = kList + kMark + record(field("relative_path", kNone)) + record(field("offsets", kNone)) +
                              global("acme", "List") + kEmptyTuple + kNewObj + kMark + num(1) + kAppends + global("acme", "Dict") +
