@@ -65,6 +65,11 @@ class World {
   void meet_flat(size_t file) { flat_ = file; }
   uint32_t size() const { return static_cast<uint32_t>(size_); }  // after check()
 
+  // Of ranks that have plain tensors alone: each has a file, so several files are those of all of them.
+  void meet_files(const std::vector<RankFile>& files) {
+    for (const RankFile& f : files)
+      if (f.rank > 0) size_ = std::max<uint64_t>(size_, f.rank + uint64_t{1});
+  }
   // Adds files that are missing. Throws if one is of another world, or nothing says how many ranks there are.
   void check(const std::vector<RankFile>& files, const std::string& path, std::vector<RankFile>& missing) const {
     if (flat_)
@@ -215,6 +220,8 @@ class Opening {
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
     if (as.must_say_world) world_.check(files, path_, missing);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
+    if (as.names_say_world && std::ranges::find(has_shards_, true) == has_shards_.end())
+      for (const auto* named : {&files, &std::as_const(missing)}) world_.meet_files(*named);
     constexpr size_t kMostMissing = 16;  // each is a finding that names its keys
     if (std::ranges::count_if(missing, may_have_tensors) > std::ptrdiff_t{kMostMissing})
       fail(ProblemId::file_missing, {.path = path_ + "/" + missing.front().name});
