@@ -210,6 +210,66 @@ def parts_that_do_not_say_which(c):
     parts(c, (1, 2), (3, 4))
 
 
+def shards(c, *states, **same):
+    """Tensors of float32 with bytes of their rank, beside those whose bytes are the same on all."""
+    files = {}
+    for n, state in enumerate(states):
+        values = {key: rebuild(storage(key=str(i), count=32), sizes) for i, (key, sizes) in enumerate({**state, **same}.items())}
+        data = [bytes(range(first, first + 128)) for first in [n * (i < len(state)) for i in range(len(values))]]
+        files[f"model_world_size_{len(states)}_rank_{n}.pt"] = archive(dump(values, 2), *data).bytes()
+    put(c, files)
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt", "convert ranks out")
+def parts_beside_what_is_the_same(c):
+    """
+    dcpctl: ranks: ranks_are_shards: model.w; the same on all ranks: model.pos
+    hint: --shards-on-dim 0 joins them
+    """
+    shards(c, {"w": (4, 8)}, {"w": (4, 8)}, pos=(32,))
+
+
+@case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
+def what_is_smaller_than_what_is_the_same_is_no_part(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x280: tensor 'model.b': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
+    hint: its own
+    """
+    shards(c, {"b": (8,), "rng": (16,)}, {"b": (8,), "rng": (16,)}, w=(4, 8))
+
+
+@case("ranks_are_shards", "verify ranks", exit=1, says="findings")
+def parts_on_two_dims(c):
+    """
+    damage: ranks: ranks_are_shards: model.b
+    damage: ranks: ranks_are_shards: model.w
+    """
+    shards(c, {"w": (4, 8), "b": (8,)}, {"w": (4, 6), "b": (8,)})
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt --shards-on-dim 1", "convert ranks out --shards-on-dim 1")
+def parts_on_another_dim(c):
+    """
+    dcpctl: ranks: the ranks' tensors are shards, but not along dim 1: model.b
+    hint: kFewerKeys
+    """
+    parts_on_two_dims(c)
+
+
+@case(None, "consolidate ranks out.pt --shards-on-dim 1 --exclude model.b -q", exit=0, creates=["out.pt"])
+def parts_without_those_on_another_dim(c):
+    parts_on_two_dims(c)
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0")
+def parts_that_the_other_dim_joins(c):
+    """
+    dcpctl: ranks: the ranks' tensors are shards, but not along dim 0: model.w
+    hint: --shards-on-dim 1 joins them
+    """
+    shards(c, {"w": (4, 8)}, {"w": (4, 6)})
+
+
 @case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def parts_that_do_not_say_which_are_damage(c):
     """
