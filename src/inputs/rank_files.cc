@@ -35,6 +35,8 @@ std::vector<int64_t> sizes_of(const PickleMachine& m, const Value& arguments) {
   return sizes;
 }
 
+bool is_plain(const TensorCall& tensor) { return tensor.kind != TorchGlobal::Kind::kOther && !tensor.opaque && !is_one_ranks(tensor.cls); }
+
 // model_0.pt to model_R.pt
 std::string sibling(const std::string& name, uint32_t rank) {
   const size_t end = name.find_last_of("0123456789"), before = name.find_last_not_of("0123456789", end);
@@ -63,13 +65,13 @@ class World {
     if (size > 0) of_file_[file] = std::max(of_file_[file], size);
   }
   void meet_flat(size_t file) { flat_ = file; }
-  uint32_t size() const { return static_cast<uint32_t>(size_); }  // after check()
-
   // Of ranks that have plain tensors alone: each has a file, so several files are those of all of them.
   void meet_files(const std::vector<RankFile>& files) {
     for (const RankFile& f : files)
       if (f.rank > 0) size_ = std::max<uint64_t>(size_, f.rank + uint64_t{1});
   }
+  uint32_t size() const { return static_cast<uint32_t>(size_); }  // after check()
+
   // Adds files that are missing. Throws if one is of another world, or nothing says how many ranks there are.
   void check(const std::vector<RankFile>& files, const std::string& path, std::vector<RankFile>& missing) const {
     if (flat_)
@@ -218,10 +220,10 @@ class Opening {
     keys_.resize(files.size());
     has_shards_.resize(files.size());
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
-    if (as.must_say_world) world_.check(files, path_, missing);
-    if (as.left_out) left_out_ = as.left_out(files, keys_);
     if (as.names_say_world && std::ranges::find(has_shards_, true) == has_shards_.end())
       for (const auto* named : {&files, &std::as_const(missing)}) world_.meet_files(*named);
+    if (as.must_say_world) world_.check(files, path_, missing);
+    if (as.left_out) left_out_ = as.left_out(files, keys_);
     constexpr size_t kMostMissing = 16;  // each is a finding that names its keys
     if (std::ranges::count_if(missing, may_have_tensors) > std::ptrdiff_t{kMostMissing})
       fail(ProblemId::file_missing, {.path = path_ + "/" + missing.front().name});
@@ -369,6 +371,7 @@ class Opening {
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
       if (const auto shard = read_dtensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *shard, graph));
       else if (const auto offset = read_sharded_tensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *offset));
+      else if (is_plain(leaf.tensor)) shards_.meet_plain(f, leaf.key);
       if (leaf.key.ends_with("_flat_param")) world_.meet_flat(f);
     });
   }
@@ -377,10 +380,11 @@ class Opening {
     const std::optional<LocalShard> shard = read_dtensor(*files_[f]->graph, leaf);
     if (auto known = part_of_layout(f, leaf, shard)) return known;
     if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return shards_.part(leaf.key, *offset);
+    if (const auto* sizes = is_plain(leaf.tensor) ? shards_.sizes_of(leaf.key) : nullptr) return TensorPart{leaf.value, {}, *sizes, {}};
     if (!shard && is_one_ranks(leaf.tensor.cls))
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
            "a " + leaf.tensor.cls + " whose mesh or placements are not known");
-    if (shard) return shards_.part(leaf.key, *shard);
+    if (shard) return shards_.part(f, leaf.key, *shard);
     const auto joined = joined_.find(leaf.key);
     if (joined == joined_.end() || leaf.tensor.kind == TorchGlobal::Kind::kOther) return {};
     return joined->second.part(f, leaf.value);

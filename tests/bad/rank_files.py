@@ -270,6 +270,39 @@ def parts_that_the_other_dim_joins(c):
     shards(c, {"w": (4, 8)}, {"w": (4, 6)})
 
 
+@case("ranks_disagree", "verify ranks", "verify ranks --prefer-rank 2", exit=1, says="findings")
+def shards_on_some_ranks_and_a_plain_tensor_on_another(c):
+    """
+    damage: ranks/model_world_size_3_rank_2.pt: tensor 'model.w': ranks_disagree (got a plain tensor, expected a DTensor, as in model_world_size_3_rank_0.pt)
+    """
+    ranks(c, *(dtensor((2, 2), (shard(),), (n,), (1, 2), (0, 1)) for n in range(2)), rebuild(storage(count=4), (2, 2)))
+
+
+@case(None, "consolidate ranks out.pt --exclude model.w -q", exit=0, creates=["out.pt"])
+def all_but_shards_on_some_ranks(c):
+    w = [dtensor((2, 2), (shard(),), (0,), (1, 2)), rebuild(storage(count=4), (2, 2))]
+    put(c, {f"model_world_size_2_rank_{n}.pt": {"w": w[n], "b": rebuild(storage(count=4), (4,))} for n in range(2)})
+
+
+def own_state(c):
+    plain = {f"model_world_size_2_rank_{n}.pt": {"w": rebuild(storage(count=4), (4,))} for n in range(2)}
+    put(c, plain | {f"extra_state_world_size_2_rank_{n}.pt": {"lr": dtensor((4, 2), (shard(),), (n,))} for n in range(2)})
+
+
+@case("tensor_hole", "verify ranks", exit=1, says="findings")
+def shards_in_what_is_each_ranks_own(c):
+    """
+    damage: ranks: tensor 'extra_state.rank_1.lr': tensor_hole: [0:2, 0:2] in no chunk
+    damage: ranks/extra_state_world_size_2_rank_0.pt: tensor 'extra_state.rank_0.lr': chunk_shape_differs (got [2, 2], expected [4, 2])
+    """
+    own_state(c)
+
+
+@case(None, "consolidate ranks out.pt --exclude 'extra_state*' -q", "consolidate ranks out.pt --key model.w -q", exit=0, creates=["out.pt"])
+def all_but_shards_in_what_is_each_ranks_own(c):
+    own_state(c)
+
+
 @case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def parts_that_do_not_say_which_are_damage(c):
     """
@@ -406,7 +439,7 @@ def a_coordinate_for_another_mesh(c):
 @case("chunk_shape_differs", "consolidate ranks out.pt", "convert ranks out")
 def a_part_of_another_shape(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [1, 4], expected [2, 2])
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,), local=(1, 4)))
 
@@ -414,7 +447,7 @@ def a_part_of_another_shape(c):
 @case("chunk_shape_differs", "verify ranks", exit=1, says="findings")
 def a_part_of_another_shape_is_damage(c):
     """
-    damage: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
+    damage: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [1, 4], expected [2, 2])
     """
     a_part_of_another_shape(c)
 
