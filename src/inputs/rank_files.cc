@@ -191,6 +191,33 @@ bool is_of_json(const Problem& p, const RankFile& file, const std::string& folde
   return file.form == FileForm::kJson && p.place.path == folder + "/" + file.name && p.id != ProblemId::file_missing;
 }
 
+// Parts of tensors of which nothing but their keys is known: damage of these alone, unless there is nothing else.
+class UnreadableParts {
+ public:
+  explicit UnreadableParts(std::vector<Problem>& findings) : findings_(findings) {}
+
+  TensorPart part(const StateDict::Leaf& leaf, const std::string& file) {
+    const auto [known, fresh] = of_key_.try_emplace(std::string(leaf.key));
+    if (!fresh) return {};
+    known->second = make_finding(ProblemId::torch_rank_part, Severity::kDamage, {.path = file, .tensor = known->first},
+                                 "a " + leaf.tensor.cls + " whose mesh or placements are not known");
+    findings_.push_back(known->second);
+    return {};
+  }
+
+  void note(OpenedCatalog& opened) const {
+    Catalog& catalog = opened.catalog;
+    for (const auto& [key, why] : of_key_) {
+      if (catalog.order.empty()) throw Error(make_problem(why.id, why.place, why.got));
+      if (!catalog.has_key(key)) catalog.lacking.push_back(catalog.strings.intern(key));
+    }
+  }
+
+ private:
+  std::vector<Problem>& findings_;
+  std::map<std::string, Problem> of_key_;
+};
+
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
@@ -244,6 +271,7 @@ class Opening {
     check_catalog_fits(merged, path_, limits_);
     EntryValues values;
     OpenedCatalog opened = build_catalog(merged, path_, path_, as.kind, &values);
+    unreadable_.note(opened);
     for (const RankFile& f : missing) findings_.push_back(lost(f, merged, path_));
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
@@ -381,9 +409,7 @@ class Opening {
     if (auto known = part_of_layout(f, leaf, shard)) return known;
     if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return shards_.part(leaf.key, *offset);
     if (const auto* sizes = is_plain(leaf.tensor) ? shards_.sizes_of(leaf.key) : nullptr) return TensorPart{leaf.value, {}, *sizes, {}};
-    if (!shard && is_one_ranks(leaf.tensor.cls))
-      fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
-           "a " + leaf.tensor.cls + " whose mesh or placements are not known");
+    if (!shard && is_one_ranks(leaf.tensor.cls)) return unreadable_.part(leaf, files_[f]->archive.pickle_place.path);
     if (shard) return shards_.part(f, leaf.key, *shard);
     const auto joined = joined_.find(leaf.key);
     if (joined == joined_.end() || leaf.tensor.kind == TorchGlobal::Kind::kOther) return {};
@@ -425,6 +451,7 @@ class Opening {
   Limits limits_;  // remaining
   std::vector<Problem> findings_;
   RankShards shards_;
+  UnreadableParts unreadable_{findings_};
   ItemLayouts* layouts_ = nullptr;
   const RankFile* file_ = nullptr;  // that is read
   World world_;

@@ -303,6 +303,36 @@ def all_but_shards_in_what_is_each_ranks_own(c):
     own_state(c)
 
 
+def partial_state(c):
+    own_state(c)
+    for n in range(2):
+        state = {"loss": dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,))}
+        (c.folder.parent / "ranks" / f"extra_state_world_size_2_rank_{n}.pt").write_bytes(archive(dump(state, 2), DATA).bytes())
+
+
+@case("torch_rank_part", "verify ranks", exit=1, says="findings")
+def partial_sums_in_what_is_each_ranks_own(c):
+    """
+    damage: ranks/extra_state_world_size_2_rank_0.pt: tensor 'extra_state.rank_0.loss': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
+    damage: ranks/extra_state_world_size_2_rank_1.pt: tensor 'extra_state.rank_1.loss': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
+    """
+    partial_state(c)
+
+
+@case("torch_rank_part", "consolidate ranks out.pt", "convert ranks out")
+def partial_sums_beside_a_model(c):
+    """
+    dcpctl: ranks/extra_state_world_size_2_rank_0.pt: tensor 'extra_state.rank_0.loss': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
+    hint: its own
+    """
+    partial_state(c)
+
+
+@case(None, "consolidate ranks out.pt --exclude 'extra_state*' -q", "consolidate ranks out.pt --key model.w -q", exit=0, creates=["out.pt"])
+def all_but_partial_sums(c):
+    partial_state(c)
+
+
 @case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def parts_that_do_not_say_which_are_damage(c):
     """
