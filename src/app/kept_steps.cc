@@ -74,14 +74,21 @@ bool KeptSteps::is_whole(size_t s, Look look, const std::string& files) {
   if (!damage) return true;
   world_.events.warn(world_.events.line_of(*damage));
   world_.events.warn("'" + escaped(step.path) + "' is damaged: it stays, and does not count");
-  Problem inside = *damage;
-  if (inside.place.path.starts_with(step.path + "/")) inside.place.path.erase(0, step.path.size() + 1);
-  notes().damaged.insert_or_assign(step.name, StepNotes::Damage{files, to_line(inside)});
-  has_news_ = true;
+  note(s, *damage, files);
   step.state = StepState::kDamaged;
   step.fault = std::move(damage);
   return false;
 }
+
+void KeptSteps::note(size_t s, Problem damage, const std::string& files) {
+  const StepFacts& step = result_.survey.steps[s];
+  std::string& path = damage.place.path;
+  if (path.starts_with(step.path + "/")) path.erase(0, step.path.size() + 1);
+  notes().damaged.insert_or_assign(step.name, StepNotes::Damage{files, to_line(damage)});
+  has_news_ = true;
+}
+
+void KeptSteps::note(size_t s, const Problem& damage) { note(s, damage, files_of(world_.store, result_.survey.steps[s].path)); }
 
 // What opening refuses is damage, too: the step was listed as complete.
 std::optional<Problem> KeptSteps::damage_of(const std::string& checkpoint, Look look, StepLook& found) {

@@ -22,7 +22,9 @@ class KeptSteps {
   // The steps whose data has to be read.
   std::vector<size_t> to_read(CheckKept which);
   bool has_whole_data(size_t step);
-  // Notes damage of heads, and removes what an interrupted run has left of its notes.
+  // Damage of a step that was found elsewhere.
+  void note(size_t step, const Problem& damage);
+  // Writes notes of damage that are not written yet, and removes what an interrupted run has left of its notes.
   void tidy();
 
  private:
@@ -30,6 +32,7 @@ class KeptSteps {
   // `files`: files_of() the step, before it is looked at.
   bool is_whole(size_t step, Look look, const std::string& files);
   std::optional<Problem> damage_of(const std::string& checkpoint, Look look, StepLook& found);
+  void note(size_t step, Problem damage, const std::string& files);
   StepNotes& notes();
   void write_notes();
   std::string notes_path() const { return result_.survey.run + "/" + std::string(kStepNotes); }

@@ -115,6 +115,7 @@ class Pruning {
       if (class_of(e.problem().id) != ProblemClass::kInput) throw;
       result_.done[s] = Done::kFailed;
       result_.failed.emplace(s, e.problem());
+      kept_.note(s, e.problem());
       world_.events.warn(world_.events.line_of(e.problem()));
       world_.events.warn("'" + escaped(step.path) + "' is damaged, and is left alone");
     }

@@ -36,7 +36,8 @@ class Judge {
     if (step.state != StepState::kComplete) return {Fate::kDelete, std::string(word_of(step))};
     if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
     if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
-    if (!step.parts.empty() || !traits_of(step.kind).drops_state) return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
+    if (!traits_of(step.kind).drops_state) return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
+    if (!step.parts.empty()) return {Fate::kKeep, "its parts lie in folders of their own: without one it would look unfinished"};
     return {Fate::kDropOptimizer, "no rule keeps it"};
   }
 

@@ -30,15 +30,25 @@ Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
   }
 }
 
+MetadataHandler::Dicts MetadataHandler::dicts_of(const PickleMachine& m, const Value& state) {
+  if (state.kind != Kind::kTuple || state.n != 2) return {{state, {}}};
+  const Value plain = m.element(state, 0), slots = m.element(state, 1);
+  if (slots.kind != Kind::kDict || (plain.kind != Kind::kNil && plain.kind != Kind::kDict)) return {{state, {}}};
+  return plain.kind == Kind::kNil ? Dicts{{slots, {}}} : Dicts{{plain, slots}};
+}
+
 // Forks of torch's writers keep copies of its dataclasses in modules of their own (OLMo-core, NeMo Automodel): an object with the fields of
 // one of torch's classes is read as one. In planner data such an object may be anything, so nothing about it is an error there.
 MetadataHandler::Class MetadataHandler::class_by_fields(const PickleMachine& m, const Value& state) const {
-  if (state.kind == Kind::kTuple) return state.n >= 2 && is(m.element(state, 1), kGetLayout) ? kProperties : kUnknown;
-  if (state.kind != Kind::kDict) return kUnknown;
+  const Dicts dicts = dicts_of(m, state);
+  if (dicts.of[0].kind == Kind::kTuple) return state.n >= 2 && is(m.element(state, 1), kGetLayout) ? kProperties : kUnknown;
   std::array<std::pair<Value, Value>, 32> fields;
   size_t count = 0;
-  for (auto it = m.items(state); it.next(fields[count].first) && it.next(fields[count].second);)
-    if (++count == fields.size()) return kUnknown;  // the memo may share a large dict among many objects
+  for (const Value& dict : dicts.of) {
+    if (dict.kind != Kind::kDict) break;
+    for (auto it = m.items(dict); it.next(fields[count].first) && it.next(fields[count].second);)
+      if (++count == fields.size()) return kUnknown;  // the memo may share a large dict among many objects
+  }
   const auto has = [&](std::string_view name, auto... kinds) {
     return std::any_of(fields.begin(), fields.begin() + count, [&](const auto& f) {
       return m.is_text(f.first, name) && (sizeof...(kinds) == 0 || ((f.second.kind == kinds) || ...));
@@ -110,11 +120,11 @@ Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   Value layout;
   Value requires_grad;
   uint32_t fields = 0;
-  if (state.kind != Kind::kTuple || (state.n != 5 && state.n != 6))
-    cannot_load(m, "TensorProperties of " + m.describe(state), "5 or 6 fields");
+  const bool is_tuple = dicts_of(m, state).of[0].kind == Kind::kTuple;
+  if (!is_tuple || (state.n != 5 && state.n != 6)) cannot_load(m, "TensorProperties of " + m.describe(state), "5 or 6 fields");
   else if (const Value format = m.element(state, 3); !is(format, kMemoryFormat))
     cannot_load(m, "TensorProperties with the memory format " + describe(m, format), "torch's own");
-  if (state.kind == Kind::kTuple) {
+  if (is_tuple) {
     const auto field = [&](uint32_t i) { return i < state.n ? m.element(state, i) : Value{}; };
     fields = state.n;
     dtype = field(0);

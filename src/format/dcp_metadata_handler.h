@@ -90,6 +90,11 @@ class MetadataHandler {
   static constexpr uint64_t kAttributeBytes = 8 * kMiB;
   static constexpr uint64_t kMaxTransforms = 16;  // of one item; torch knows 2
 
+  // The dicts of an object's state: one, or, where its class has __slots__, the second of a pair, whose first is a dict or None.
+  struct Dicts {
+    Value of[2];  // kUnset: there is no such dict
+  };
+  static Dicts dicts_of(const PickleMachine& m, const Value& state);
   template <class Fn>
   void for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const;
   Class class_by_fields(const PickleMachine& m, const Value& state) const;
@@ -158,13 +163,17 @@ class MetadataHandler {
 // Calls fn(name, value) for each entry of an object's state whose key is a text.
 template <class Fn>
 void MetadataHandler::for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const {
-  if (state.kind != Kind::kDict) fail_field(m, cls, state, "a dict of its fields");
-  auto it = m.items(state);
+  const Dicts dicts = dicts_of(m, state);
+  if (dicts.of[0].kind != Kind::kDict) fail_field(m, cls, state, "a dict of its fields");
   Value name;
   Value value;
-  for (uint64_t n = 0; it.next(name) && it.next(value); ++n) {
-    if (n == kMaxFields) fail_limit(m, "more fields of " + std::string(cls), kMaxFields);
-    if (name.kind == Kind::kText) fn(m.text(name), value);
+  uint64_t n = 0;
+  for (const Value& dict : dicts.of) {
+    if (dict.kind != Kind::kDict) break;
+    for (auto it = m.items(dict); it.next(name) && it.next(value);) {
+      if (n++ == kMaxFields) fail_limit(m, "more fields of " + std::string(cls), kMaxFields);
+      if (name.kind == Kind::kText) fn(m.text(name), value);
+    }
   }
 }
 

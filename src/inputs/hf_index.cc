@@ -5,9 +5,11 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "catalog/state_dict.h"
 #include "inputs/rank_files.h"
 #include "inputs/refuse.h"
 #include "inputs/safetensors_files.h"
+#include "inputs/torch_file.h"
 
 namespace dcp {
 
@@ -111,6 +113,13 @@ IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> fi
   return verdict;
 }
 
+std::string hint_for_lost(const LostTensors& lost, const std::unordered_set<std::string>& here, const std::string& instead) {
+  const auto is_here = [&](std::string_view tensor) { return here.contains(std::string(tensor)); };
+  const auto are_here = [&](const auto& of_file) { return std::ranges::all_of(of_file.second, is_here); };
+  if (!std::ranges::all_of(lost, are_here)) return "the folder is not complete: restore its files";
+  return "the files that are here hold these tensors: the index is stale; " + instead;
+}
+
 void note_lacking(const HfIndex& index, Catalog& catalog) {
   for (const auto& [tensor, name] : index.weight_map)
     if (!catalog.has_key(tensor)) catalog.lacking.push_back(catalog.strings.intern(tensor));
@@ -134,14 +143,32 @@ constexpr std::string_view kEnding = ".bin", kUsual = "pytorch_model.bin.index.j
 
 bool is_index(std::string_view name) { return is_index_name(name, kEnding); }
 
-// Finds files that belong to the index by their name, but that it does not name: pytorch_model-00003-of-00003.bin beside
+// Files that belong to the index by their name, but that it does not name: pytorch_model-00003-of-00003.bin beside
 // pytorch_model.bin.index.json.
-void find_ignored(Found& found, const std::string& path, const std::string& index, const std::set<std::string>& named,
-                  std::vector<Problem>& findings) {
+std::vector<std::string> ignored_files(Found& found, const std::string& index, const std::set<std::string>& named) {
   const std::string stem = index.substr(0, index.find('.'));
+  std::vector<std::string> ignored;
   for (const DirEntry& e : found.entries())
-    if (e.name.starts_with(stem) && e.name.ends_with(".bin") && e.kind != FileKind::kDirectory && !named.contains(e.name))
-      findings.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kWarning, {.path = path + "/" + e.name}));
+    if (e.name.starts_with(stem) && e.name.ends_with(kEnding) && e.kind != FileKind::kDirectory && !named.contains(e.name))
+      ignored.push_back(e.name);
+  return ignored;
+}
+
+// The tensors of missing files may be in those.
+std::string hint_for(const LostTensors& lost, const std::vector<std::string>& ignored, const std::string& path, Found& found) {
+  std::unordered_set<std::string> here;
+  try {
+    for (const std::string& name : ignored) {
+      const std::optional<Handle> handle = found.store().open_beneath(path, name, found.options().links);
+      if (!handle) continue;
+      const auto file = read_torch_file(found.store(), OpenFile(found.store(), *handle), path + "/" + name, found.options().limits);
+      StateDict state(*file->graph, file->archive.pickle_place, found.options().limits);
+      state.flatten([&](const StateDict::Leaf& leaf) { here.emplace(leaf.key); });
+    }
+  } catch (const Error&) {  // a file that no index names may be anything
+    here.clear();
+  }
+  return hint_for_lost(lost, here, ignored.size() == 1 ? "give " + path + "/" + ignored.front() : "bring one that names these files");
 }
 
 OpenedCatalog open_torch_shards(Found& found) {
@@ -160,25 +187,20 @@ OpenedCatalog open_torch_shards(Found& found) {
       const OpenFile opened(store, *handle);
       files.push_back({.name = file, .under = {}});
     }
-  if (files.empty() && !named.empty()) {
-    Problem p = make_problem(ProblemId::file_missing, {.path = path + "/" + *named.begin()});
-    std::vector<Problem> ignored;
-    find_ignored(found, path, name, named, ignored);
-    if (!ignored.empty()) p.hint = "the index names none of the files that are here: it is that of another save";
-    throw Error(std::move(p));
-  }
+  const std::vector<std::string> ignored = ignored_files(found, name, named);
   std::vector<Problem> findings;
   IndexVerdict verdict;
   const auto left_out = [&](const std::vector<RankFile>& readable, const std::vector<std::vector<std::string>>& keys) {
     std::vector<HeldTensors> held;
     for (size_t f = 0; f < readable.size(); ++f) held.push_back({.file = readable[f].name, .tensors = {keys[f].begin(), keys[f].end()}});
-    verdict = compare_index(index, held, place, findings);
+    verdict = compare_index(index, held, place, findings, [&](const LostTensors& lost) { return hint_for(lost, ignored, path, found); });
     return verdict.dropped;
   };
   OpenedCatalog opened = open_rank_files(store, path, files, {CheckpointKind::kTorchShards, left_out}, options);
   note_lacking(index, opened.catalog);
   if (!verdict.incomplete) compare_total(index, opened.catalog, place, findings);
-  find_ignored(found, path, name, named, findings);
+  for (const std::string& file : ignored)
+    findings.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kWarning, {.path = path + "/" + file}));
   opened.findings.insert(opened.findings.begin(), findings.begin(), findings.end());
   merge_missing(opened.findings);
   return opened;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,9 @@ struct IndexVerdict {
 // index decides. `hint_for` gives the hint if files are missing.
 IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> held, const Place& place, std::vector<Problem>& findings,
                            const std::function<std::string(const LostTensors&)>& hint_for = nullptr);
+
+// `here`: the tensors in files that the index does not name; `instead`: what to do if these are the lost ones.
+std::string hint_for_lost(const LostTensors& lost, const std::unordered_set<std::string>& here, const std::string& instead);
 
 // Fills Catalog::lacking.
 void note_lacking(const HfIndex& index, Catalog& catalog);

@@ -103,7 +103,7 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   for (const auto& [key, ranks] : tensors) is.emplace(key, judge(key, ranks, count));
   const std::map<std::string_view, Is> by_bytes = is;
   settle_by_shape(tensors, is);
-  std::vector<std::string> parts, unclear, whole, equal, others;
+  std::vector<std::string> parts, unclear, whole, equal;
   JoinedTensors all;
   for (const auto& [key, ranks] : tensors) {
     const Place place{.path = path_, .tensor = std::string(key)};
@@ -124,10 +124,9 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
       continue;
     }
     all.emplace(key, unknown(ranks));
-    if (is.at(key) == Is::kOther) others.emplace_back(key);
     if (is.at(key) == Is::kPart) findings.push_back(make_finding(ProblemId::rank_lacks_key, Severity::kDamage, place));
   }
-  add_others(tensors, std::move(others), findings);
+  add_others(tensors, is, findings);
   if (!unclear.empty()) {
     findings.push_back(make_finding(ProblemId::shards_equal, Severity::kDamage, {.path = path_}, listed(unclear)));
     findings.back().keys = std::move(unclear);
@@ -149,14 +148,17 @@ JoinedTensors PlainShards::join(const PlainTensors& tensors, size_t count, std::
   return all;
 }
 
-void PlainShards::add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const {
+void PlainShards::add_others(const PlainTensors& tensors, const std::map<std::string_view, Is>& is, std::vector<Problem>& findings) const {
+  std::vector<std::string> others;
+  for (const auto& [key, what] : is)
+    if (what == Is::kOther) others.emplace_back(key);
   if (others.empty()) return;
   Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(others));
   p.what = "the ranks' tensors are shards, but not along dim " + std::to_string(*options_.shards_on_dim);
   p.remedy = Remedy::kFewerKeys;
   for (const size_t d : {size_t{0}, size_t{1}}) {
-    const auto joins = [&](const auto& of_key) { return of_key.second[0].dims.size() <= d || can_join(of_key.second, d); };
-    if (p.names.empty() && std::ranges::all_of(tensors, joins)) p.names = {std::to_string(d)}, p.remedy = Remedy::kOfId;
+    const auto joins = [&](const auto& k) { return (k.second != Is::kPart && k.second != Is::kOther) || can_join(tensors.at(k.first), d); };
+    if (p.names.empty() && std::ranges::all_of(is, joins)) p.names = {std::to_string(d)}, p.remedy = Remedy::kOfId;
   }
   p.keys = std::move(others);
   findings.push_back(std::move(p));
@@ -221,37 +223,59 @@ bool PlainShards::repeat_rank(const PlainTensors& tensors, const std::vector<std
   return false;
 }
 
+// Ranks whose larger tensors differ have shards. A difference in a smaller one concerns only that key: beside shards of matrices, vectors are
+// replicated, and so may be a large matrix.
 JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t count, std::vector<Problem>& findings) {
   constexpr uint64_t kLookedAt = 64 * kKiB;  // of each tensor that has no CRC
-  uint64_t bytes = 0, differing_bytes = 0, differing = 0, matrices = 0, differing_matrices = 0;
-  std::vector<std::string> keys;
-  std::vector<size_t> dims{0, 1};  // along which all could be joined
+  uint64_t bytes = 0, differing_bytes = 0, matrices = 0, differing_matrices = 0, largest = 0, largest_equal = 0;
+  std::vector<std::string> equal, differing;
   for (const auto& [key, ranks] : tensors) {
-    const auto along = [&](size_t d) { return can_join(ranks, d); };
     if (ranks.size() != count || ranks[0].dims.empty()) continue;
+    const bool joins = can_join(ranks, 0) || can_join(ranks, 1);
+    const bool differs = joins && any_differ(ranks, kLookedAt);
+    if (joins) (differs ? differing : equal).emplace_back(key);
+    if (!differs && is_constant(ranks[0], kLookedAt)) continue;  // zeros are the same whether they are shards or not
     const uint64_t its = ranks[0].info->record_bytes;
     const bool is_matrix = ranks[0].dims.size() > 1;
-    if (along(0) || along(1)) keys.emplace_back(key);
-    const bool differs = !keys.empty() && keys.back() == key && any_differ(ranks, kLookedAt);
-    if (!differs && is_constant(ranks[0], kLookedAt)) continue;  // zeros are the same whether they are shards or not
     bytes += its;
     matrices += is_matrix;
+    (differs ? largest : largest_equal) = std::max(differs ? largest : largest_equal, volume(ranks[0].dims));
     if (!differs) continue;
     differing_bytes += its;
     differing_matrices += is_matrix;
-    ++differing;
-    std::erase_if(dims, [&](size_t d) { return ranks[0].dims.size() > d && !along(d); });
   }
-  // A difference in one key concerns only that key. Beside shards of matrices, vectors are replicated, and so may be a large matrix.
-  const bool is_most = differing_bytes > bytes / 2 && (differing > 1 || keys.size() == 1);
+  const bool is_most = differing_bytes > bytes / 2 && largest >= largest_equal && (differing.size() > 1 || equal.empty());
   if (!is_most && 2 * differing_matrices <= matrices) return {};
   JoinedTensors all;
-  for (const std::string& key : keys) all.emplace(key, unknown(tensors.find(key)->second));
-  Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(keys));
-  if (!dims.empty()) p.names = {std::to_string(dims[0])};
-  p.keys = std::move(keys);
-  findings.push_back(std::move(p));
+  for (const auto* keys : {&equal, &differing})
+    for (const std::string& key : *keys) all.emplace(key, unknown(tensors.find(key)->second));
+  add_shards(tensors, std::move(differing), std::move(equal), findings);
   return all;
+}
+
+// Those that the better of two dims joins, and the others.
+void PlainShards::add_shards(const PlainTensors& tensors, std::vector<std::string> differing, std::vector<std::string> equal,
+                             std::vector<Problem>& findings) const {
+  uint64_t bytes[2] = {};
+  const auto joins = [&](const std::string& key, size_t d) { return can_join(tensors.find(key)->second, d); };
+  for (const std::string& key : differing)
+    for (const size_t d : {0, 1})
+      if (joins(key, d)) bytes[d] += tensors.find(key)->second[0].info->record_bytes + 1;
+  const size_t dim = bytes[1] > bytes[0];
+  const auto rest = std::ranges::stable_partition(differing, [&](const std::string& key) { return joins(key, dim); });
+  std::vector<std::string> others(rest.begin(), rest.end());
+  differing.erase(rest.begin(), rest.end());
+  Problem p = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_},
+                           listed(differing) + (equal.empty() ? "" : "; the same on all ranks: " + listed(equal)));
+  p.names = {std::to_string(dim)};
+  p.keys = std::move(differing);
+  std::ranges::move(equal, std::back_inserter(p.keys));
+  findings.push_back(std::move(p));
+  if (others.empty()) return;
+  Problem q = make_finding(ProblemId::ranks_are_shards, Severity::kDamage, {.path = path_}, listed(others));
+  q.remedy = Remedy::kFewerKeys;
+  q.keys = std::move(others);
+  findings.push_back(std::move(q));
 }
 
 bool PlainShards::any_differ(const Ranks& ranks, uint64_t at_most) {

@@ -43,7 +43,7 @@ class PlainShards {
   // Joins the parts of tensors along OpenOptions::shards_on_dim. Tensors that are whole on all ranks, and those about which ranks only seem
   // to contradict each other, are left unchanged. Adds findings about what cannot be known.
   JoinedTensors join(const PlainTensors& tensors, size_t ranks, std::vector<Problem>& findings);
-  // If most bytes differ between ranks, they are parts. Then a finding is added, and nothing is joined.
+  // If most bytes differ between ranks, and the largest tensor, they are parts. Then findings are added, and nothing is joined.
   JoinedTensors refuse_shards(const PlainTensors& tensors, size_t ranks, std::vector<Problem>& findings);
   // Whether the directories show that all files hold the same tensors.
   static bool are_same(const PlainTensors& tensors, size_t ranks);
@@ -54,7 +54,9 @@ class PlainShards {
 
   bool is_named(std::string_view key) const;  // as replicated
   Is judge(std::string_view key, const Ranks& ranks, size_t count);
-  void add_others(const PlainTensors& tensors, std::vector<std::string> others, std::vector<Problem>& findings) const;
+  void add_others(const PlainTensors& tensors, const std::map<std::string_view, Is>& is, std::vector<Problem>& findings) const;
+  void add_shards(const PlainTensors& tensors, std::vector<std::string> differing, std::vector<std::string> equal,
+                  std::vector<Problem>& findings) const;
   void settle_by_shape(const PlainTensors& tensors, std::map<std::string_view, Is>& is) const;
   bool differ(const PlainTensor& a, const PlainTensor& b, uint64_t at_most);
   bool any_differ(const Ranks& ranks, uint64_t at_most);

@@ -35,6 +35,8 @@ std::vector<int64_t> sizes_of(const PickleMachine& m, const Value& arguments) {
   return sizes;
 }
 
+bool is_plain(const TensorCall& tensor) { return tensor.kind != TorchGlobal::Kind::kOther && !tensor.opaque && !is_one_ranks(tensor.cls); }
+
 // model_0.pt to model_R.pt
 std::string sibling(const std::string& name, uint32_t rank) {
   const size_t end = name.find_last_of("0123456789"), before = name.find_last_not_of("0123456789", end);
@@ -63,6 +65,11 @@ class World {
     if (size > 0) of_file_[file] = std::max(of_file_[file], size);
   }
   void meet_flat(size_t file) { flat_ = file; }
+  // Of ranks that have plain tensors alone: each has a file, so several files are those of all of them.
+  void meet_files(const std::vector<RankFile>& files) {
+    for (const RankFile& f : files)
+      if (f.rank > 0) size_ = std::max<uint64_t>(size_, f.rank + uint64_t{1});
+  }
   uint32_t size() const { return static_cast<uint32_t>(size_); }  // after check()
 
   // Adds files that are missing. Throws if one is of another world, or nothing says how many ranks there are.
@@ -184,6 +191,33 @@ bool is_of_json(const Problem& p, const RankFile& file, const std::string& folde
   return file.form == FileForm::kJson && p.place.path == folder + "/" + file.name && p.id != ProblemId::file_missing;
 }
 
+// Parts of tensors of which nothing but their keys is known: damage of these alone, unless there is nothing else.
+class UnreadableParts {
+ public:
+  explicit UnreadableParts(std::vector<Problem>& findings) : findings_(findings) {}
+
+  TensorPart part(const StateDict::Leaf& leaf, const std::string& file) {
+    const auto [known, fresh] = of_key_.try_emplace(std::string(leaf.key));
+    if (!fresh) return {};
+    known->second = make_finding(ProblemId::torch_rank_part, Severity::kDamage, {.path = file, .tensor = known->first},
+                                 "a " + leaf.tensor.cls + " whose mesh or placements are not known");
+    findings_.push_back(known->second);
+    return {};
+  }
+
+  void note(OpenedCatalog& opened) const {
+    Catalog& catalog = opened.catalog;
+    for (const auto& [key, why] : of_key_) {
+      if (catalog.order.empty()) throw Error(make_problem(why.id, why.place, why.got));
+      if (!catalog.has_key(key)) catalog.lacking.push_back(catalog.strings.intern(key));
+    }
+  }
+
+ private:
+  std::vector<Problem>& findings_;
+  std::map<std::string, Problem> of_key_;
+};
+
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
@@ -213,6 +247,8 @@ class Opening {
     keys_.resize(files.size());
     has_shards_.resize(files.size());
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f]);
+    if (as.names_say_world && std::ranges::find(has_shards_, true) == has_shards_.end())
+      for (const auto* named : {&files, &std::as_const(missing)}) world_.meet_files(*named);
     if (as.must_say_world) world_.check(files, path_, missing);
     if (as.left_out) left_out_ = as.left_out(files, keys_);
     constexpr size_t kMostMissing = 16;  // each is a finding that names its keys
@@ -235,6 +271,7 @@ class Opening {
     check_catalog_fits(merged, path_, limits_);
     EntryValues values;
     OpenedCatalog opened = build_catalog(merged, path_, path_, as.kind, &values);
+    unreadable_.note(opened);
     for (const RankFile& f : missing) findings_.push_back(lost(f, merged, path_));
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
@@ -362,6 +399,7 @@ class Opening {
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
       if (const auto shard = read_dtensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *shard, graph));
       else if (const auto offset = read_sharded_tensor(graph, leaf)) world_.meet(f, shards_.meet(f, leaf.key, *offset));
+      else if (is_plain(leaf.tensor)) shards_.meet_plain(f, leaf.key);
       if (leaf.key.ends_with("_flat_param")) world_.meet_flat(f);
     });
   }
@@ -370,10 +408,9 @@ class Opening {
     const std::optional<LocalShard> shard = read_dtensor(*files_[f]->graph, leaf);
     if (auto known = part_of_layout(f, leaf, shard)) return known;
     if (const auto offset = read_sharded_tensor(*files_[f]->graph, leaf)) return shards_.part(leaf.key, *offset);
-    if (!shard && is_one_ranks(leaf.tensor.cls))
-      fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
-           "a " + leaf.tensor.cls + " whose mesh or placements are not known");
-    if (shard) return shards_.part(leaf.key, *shard);
+    if (const auto* sizes = is_plain(leaf.tensor) ? shards_.sizes_of(leaf.key) : nullptr) return TensorPart{leaf.value, {}, *sizes, {}};
+    if (!shard && is_one_ranks(leaf.tensor.cls)) return unreadable_.part(leaf, files_[f]->archive.pickle_place.path);
+    if (shard) return shards_.part(f, leaf.key, *shard);
     const auto joined = joined_.find(leaf.key);
     if (joined == joined_.end() || leaf.tensor.kind == TorchGlobal::Kind::kOther) return {};
     return joined->second.part(f, leaf.value);
@@ -414,6 +451,7 @@ class Opening {
   Limits limits_;  // remaining
   std::vector<Problem> findings_;
   RankShards shards_;
+  UnreadableParts unreadable_{findings_};
   ItemLayouts* layouts_ = nullptr;
   const RankFile* file_ = nullptr;  // that is read
   World world_;

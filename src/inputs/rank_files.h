@@ -35,6 +35,7 @@ struct FilesOfKind {
   LeftOut left_out;
   // Nothing but the tensors says how many ranks there are: the files of all must be there, each named as the first but for its last number.
   bool must_say_world = false;
+  bool names_say_world = false;     // where no tensor says it: several files are those of all ranks
   std::vector<RankFile> missing{};  // files of ranks that there must be
   ItemLayouts* layouts;             // what is known of tensors beside what the files say; null: nothing is
 };

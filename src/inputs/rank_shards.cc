@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "catalog/placements.h"
 
 namespace dcp {
@@ -300,7 +301,11 @@ uint64_t RankShards::meet(size_t file, std::string_view key, const LocalShard& s
   };
   if (s.placements != shard.placements) return disagree("two lists of placements");
   if (s.sizes != shard.sizes) return disagree("two shapes");
-  if (mesh != nullptr) meet_mesh(file, key, s, shard, *mesh);
+  if (mesh != nullptr) {
+    meet_mesh(file, key, s, shard, *mesh);
+    for (size_t d = 0; d < std::min(mesh->sizes.size(), s.mesh.sizes.size()); ++d)
+      s.mesh.sizes[d] = std::max(s.mesh.sizes[d], mesh->sizes[d]);
+  }
   if (shard.coordinate.empty()) {
     s.outside.push_back(file);
     return world_size;
@@ -341,18 +346,36 @@ void RankShards::check_meshes(std::string_view key, Sharded& s) {
 }
 
 uint64_t RankShards::meet(size_t file, std::string_view key, const OffsetShard& shard) {
-  const auto differ = [&](std::string got, std::string expected) {
-    if (!disputed_offsets_.emplace(key).second) return;
-    findings_.push_back(
-        make_finding(ProblemId::ranks_disagree, Severity::kDamage, place_in(file, key), std::move(got), std::move(expected)));
-  };
-  const auto [first, fresh] = offset_of_.try_emplace(std::string(key), file, shard.world_size);
-  if (first->second.second != shard.world_size)
-    differ("a ShardedTensor of " + std::to_string(shard.world_size) + " ranks",
-           std::to_string(first->second.second) + ", as in " + files_[first->second.first].name);
+  const Offsets& first = offset_of_.try_emplace(std::string(key), Offsets{file, shard.world_size, shard.sizes}).first->second;
+  if (first.world_size != shard.world_size)
+    dispute_offsets(file, key, "a ShardedTensor of " + std::to_string(shard.world_size) + " ranks",
+                    std::to_string(first.world_size) + ", as in " + files_[first.file].name);
   if (shard.rank >= 0 && shard.rank != int64_t{files_[file].rank})
-    differ("a ShardedTensor of rank " + std::to_string(shard.rank), "rank " + std::to_string(files_[file].rank));
+    dispute_offsets(file, key, "a ShardedTensor of rank " + std::to_string(shard.rank), "rank " + std::to_string(files_[file].rank));
   return shard.world_size;
+}
+
+void RankShards::dispute_offsets(size_t file, std::string_view key, std::string got, std::string expected) {
+  if (!disputed_offsets_.emplace(key).second) return;
+  findings_.push_back(make_finding(ProblemId::ranks_disagree, Severity::kDamage, place_in(file, key), std::move(got), std::move(expected)));
+}
+
+// A rank that has a plain tensor where others have shards: which of them is right is not known.
+void RankShards::check_plain() {
+  for (const auto& [key, file] : plain_) {
+    if (const auto s = of_key_.find(key); s != of_key_.end()) {
+      const std::string other = s->second.files.empty() ? "" : ", as in " + files_[s->second.files.front()].name;
+      dispute(s->second, make_problem(ProblemId::ranks_disagree, place_in(file, key), "a plain tensor", "a DTensor" + other));
+    } else if (const auto o = offset_of_.find(key); o != offset_of_.end()) {
+      dispute_offsets(file, key, "a plain tensor", "a ShardedTensor, as in " + files_[o->second.file].name);
+    }
+  }
+}
+
+const std::vector<int64_t>* RankShards::sizes_of(std::string_view key) const {
+  if (const auto s = of_key_.find(key); s != of_key_.end()) return &s->second.sizes;
+  const auto o = offset_of_.find(key);
+  return o == offset_of_.end() ? nullptr : &o->second.sizes;
 }
 
 TensorPart RankShards::part(std::string_view key, const OffsetShard& shard) const {
@@ -368,13 +391,14 @@ void RankShards::lose(const std::vector<std::string>& under) {
 }
 
 void RankShards::check() {
+  check_plain();
   for (auto& [key, s] : of_key_) {
     check_meshes(key, s);
     if (!s.is_disputed && places(s).size() < s.mesh.ranks()) explain(key, s);
   }
 }
 
-TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
+TensorPart RankShards::part(size_t file, std::string_view key, const LocalShard& shard) {
   Sharded& s = of_key_.at(std::string(key));
   TensorPart part{.local = shard.local, .local_sizes = {}, .sizes = shard.sizes, .boxes = {}};
   if (shard.coordinate.empty() || s.is_disputed) return part;
@@ -383,7 +407,11 @@ TensorPart RankShards::part(std::string_view key, const LocalShard& shard) {
   for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
   const auto [first, last] = std::ranges::equal_range(s.boxes.rank_of, rank);
   set_boxes(part, s.boxes, static_cast<size_t>(first - s.boxes.rank_of.begin()), static_cast<size_t>(last - s.boxes.rank_of.begin()));
-  if (!part.boxes.empty() && shard.local_sizes != part.local_sizes && explain(key, s)) part.boxes.clear();
+  if (part.boxes.empty() || shard.local_sizes == part.local_sizes) return part;
+  part.boxes.clear();
+  if (!explain(key, s))
+    dispute(s,
+            make_problem(ProblemId::chunk_shape_differs, place_in(file, key), shape_text(shard.local_sizes), shape_text(part.local_sizes)));
   return part;
 }
 

@@ -94,13 +94,16 @@ class RankShards {
   // Call in the order of the files. They return how many ranks there are at least; 0: it is not known.
   uint64_t meet(size_t file, std::string_view key, const LocalShard& shard, const PickleGraph& graph);
   uint64_t meet(size_t file, std::string_view key, const OffsetShard& shard);
+  void meet_plain(size_t file, std::string_view key) { plain_.try_emplace(std::string(key), file); }
   // Files of this part of the state dict are missing: where the others' boxes lie is not known. Call after the last meet().
   void lose(const std::vector<std::string>& under);
   // Call after that.
   void check();
   bool has(std::string_view key) const { return of_key_.contains(key); }
+  // Of a tensor that other ranks have shards of; null: none has.
+  const std::vector<int64_t>* sizes_of(std::string_view key) const;
   // Throws torch_rank_part.
-  TensorPart part(std::string_view key, const LocalShard& shard);
+  TensorPart part(size_t file, std::string_view key, const LocalShard& shard);
   TensorPart part(std::string_view key, const OffsetShard& shard) const;
   // Of a DTensor in a file; null: it is not known.
   const RankMesh* mesh_of(size_t file, const LocalShard& shard, const PickleGraph& graph) {
@@ -134,13 +137,21 @@ class RankShards {
   const RankFile* lacking(const Sharded& s) const;
   void place(std::string_view key, Sharded& s) const;
   void dispute(Sharded& s, Problem why);
+  void dispute_offsets(size_t file, std::string_view key, std::string got, std::string expected);
+  void check_plain();
 
   const std::string& path_;
   const std::vector<RankFile>& files_;
   std::vector<Problem>& findings_;
   RankMeshes meshes_;
   std::map<std::string, Sharded, std::less<>> of_key_;
-  std::map<std::string, std::pair<size_t, uint64_t>, std::less<>> offset_of_;  // of ShardedTensors, the first file and its number of ranks
+  struct Offsets {
+    size_t file = 0;
+    uint64_t world_size = 0;
+    std::vector<int64_t> sizes;
+  };
+  std::map<std::string, Offsets, std::less<>> offset_of_;  // of ShardedTensors, as the first file has them
+  std::map<std::string, size_t, std::less<>> plain_;       // of plain tensors, the first file
   std::set<std::string, std::less<>> disputed_offsets_;
 };
 

@@ -100,11 +100,9 @@ class IndexedFolder {
     } catch (const Error&) {  // a file that no index names may be anything
       here.clear();
     }
-    const auto is_here = [&](std::string_view tensor) { return here.contains(std::string(tensor)); };
-    for (const auto& [name, tensors] : lost)
-      if (!std::ranges::all_of(tensors, is_here)) return "the folder is not complete: restore its files";
-    return "the files that are here hold these tensors: the index is stale; " +
-           (names.size() == 1 ? "give " + path_ + "/" + names.front() : "without " + index_place_.path + " they are read as they are");
+    return hint_for_lost(
+        lost, here,
+        names.size() == 1 ? "give " + path_ + "/" + names.front() : "without " + index_place_.path + " they are read as they are");
   }
 
   void drop(const std::set<std::pair<uint32_t, std::string>>& dropped) {

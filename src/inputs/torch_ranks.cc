@@ -136,7 +136,7 @@ OpenedCatalog open(Found& at) {
   if (at.options().prefer_rank && preferred >= ranks)
     fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(preferred), "a rank that is there");
   FilesOfKind as(CheckpointKind::kTorchRanks);
-  as.must_say_world = true;
+  as.must_say_world = as.names_say_world = true;
   OpenedCatalog opened = open_rank_files(at.store(), path, files, as, at.options());
   opened.catalog.provenance.written_by = "accelerate, per-rank files";
   return opened;

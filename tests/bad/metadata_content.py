@@ -267,6 +267,34 @@ def two_items_for_one_object(c):
     c.items.append(c.item("step"))
 
 
+def slotted(c, state):
+    """Records of a class of another module, with a state of `state` of their fields."""
+    entries, at = Pairs(), {}
+    for item in c.items:
+        fields = {"relative_path": item.file, "offset": at.get(item.file, 0), "length": len(item.data.bytes())}
+        at[item.file] = fields["offset"] + fields["length"]
+        entries.append((item.op(0, 0)[0], new("acme.storage.Record", state(fields))))
+    c.fields["storage_data"] = entries
+
+
+@case(None, "inspect ckpt", "verify ckpt", "diff ckpt ckpt", exit=0)
+def records_of_a_class_with_slots(c):
+    slotted(c, lambda fields: (None, fields))
+
+
+@case(None, "inspect ckpt", "verify ckpt", "diff ckpt ckpt", exit=0)
+def records_of_a_class_with_slots_and_others(c):
+    slotted(c, lambda fields: ({"relative_path": fields.pop("relative_path")}, fields))
+
+
+@case("metadata_foreign_storage")
+def records_of_a_class_with_other_slots(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x832: tensor 'model.w': metadata_foreign_storage (got acme.storage.Record, expected _StorageInfo)
+    """
+    slotted(c, lambda fields: (None, {"url": fields["relative_path"]}))
+
+
 @case("metadata_foreign_storage")
 def storage_data_of_another_writer(c):
     """

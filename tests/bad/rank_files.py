@@ -210,6 +210,129 @@ def parts_that_do_not_say_which(c):
     parts(c, (1, 2), (3, 4))
 
 
+def shards(c, *states, **same):
+    """Tensors of float32 with bytes of their rank, beside those whose bytes are the same on all."""
+    files = {}
+    for n, state in enumerate(states):
+        values = {key: rebuild(storage(key=str(i), count=32), sizes) for i, (key, sizes) in enumerate({**state, **same}.items())}
+        data = [bytes(range(first, first + 128)) for first in [n * (i < len(state)) for i in range(len(values))]]
+        files[f"model_world_size_{len(states)}_rank_{n}.pt"] = archive(dump(values, 2), *data).bytes()
+    put(c, files)
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt", "convert ranks out")
+def parts_beside_what_is_the_same(c):
+    """
+    dcpctl: ranks: ranks_are_shards: model.w; the same on all ranks: model.pos
+    hint: --shards-on-dim 0 joins them
+    """
+    shards(c, {"w": (4, 8)}, {"w": (4, 8)}, pos=(32,))
+
+
+@case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
+def what_is_smaller_than_what_is_the_same_is_no_part(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x280: tensor 'model.b': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
+    hint: its own
+    """
+    shards(c, {"b": (8,), "rng": (16,)}, {"b": (8,), "rng": (16,)}, w=(4, 8))
+
+
+@case("ranks_are_shards", "verify ranks", exit=1, says="findings")
+def parts_on_two_dims(c):
+    """
+    damage: ranks: ranks_are_shards: model.b
+    damage: ranks: ranks_are_shards: model.w
+    """
+    shards(c, {"w": (4, 8), "b": (8,)}, {"w": (4, 6), "b": (8,)})
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt --shards-on-dim 1", "convert ranks out --shards-on-dim 1")
+def parts_on_another_dim(c):
+    """
+    dcpctl: ranks: the ranks' tensors are shards, but not along dim 1: model.b
+    hint: kFewerKeys
+    """
+    parts_on_two_dims(c)
+
+
+@case(None, "consolidate ranks out.pt --shards-on-dim 1 --exclude model.b -q", exit=0, creates=["out.pt"])
+def parts_without_those_on_another_dim(c):
+    parts_on_two_dims(c)
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0")
+def parts_that_the_other_dim_joins(c):
+    """
+    dcpctl: ranks: the ranks' tensors are shards, but not along dim 0: model.w
+    hint: --shards-on-dim 1 joins them
+    """
+    shards(c, {"w": (4, 8)}, {"w": (4, 6)})
+
+
+@case("ranks_disagree", "verify ranks", "verify ranks --prefer-rank 2", exit=1, says="findings")
+def shards_on_some_ranks_and_a_plain_tensor_on_another(c):
+    """
+    damage: ranks/model_world_size_3_rank_2.pt: tensor 'model.w': ranks_disagree (got a plain tensor, expected a DTensor, as in model_world_size_3_rank_0.pt)
+    """
+    ranks(c, *(dtensor((2, 2), (shard(),), (n,), (1, 2), (0, 1)) for n in range(2)), rebuild(storage(count=4), (2, 2)))
+
+
+@case(None, "consolidate ranks out.pt --exclude model.w -q", exit=0, creates=["out.pt"])
+def all_but_shards_on_some_ranks(c):
+    w = [dtensor((2, 2), (shard(),), (0,), (1, 2)), rebuild(storage(count=4), (2, 2))]
+    put(c, {f"model_world_size_2_rank_{n}.pt": {"w": w[n], "b": rebuild(storage(count=4), (4,))} for n in range(2)})
+
+
+def own_state(c):
+    plain = {f"model_world_size_2_rank_{n}.pt": {"w": rebuild(storage(count=4), (4,))} for n in range(2)}
+    put(c, plain | {f"extra_state_world_size_2_rank_{n}.pt": {"lr": dtensor((4, 2), (shard(),), (n,))} for n in range(2)})
+
+
+@case("tensor_hole", "verify ranks", exit=1, says="findings")
+def shards_in_what_is_each_ranks_own(c):
+    """
+    damage: ranks: tensor 'extra_state.rank_1.lr': tensor_hole: [0:2, 0:2] in no chunk
+    damage: ranks/extra_state_world_size_2_rank_0.pt: tensor 'extra_state.rank_0.lr': chunk_shape_differs (got [2, 2], expected [4, 2])
+    """
+    own_state(c)
+
+
+@case(None, "consolidate ranks out.pt --exclude 'extra_state*' -q", "consolidate ranks out.pt --key model.w -q", exit=0, creates=["out.pt"])
+def all_but_shards_in_what_is_each_ranks_own(c):
+    own_state(c)
+
+
+def partial_state(c):
+    own_state(c)
+    for n in range(2):
+        state = {"loss": dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,))}
+        (c.folder.parent / "ranks" / f"extra_state_world_size_2_rank_{n}.pt").write_bytes(archive(dump(state, 2), DATA).bytes())
+
+
+@case("torch_rank_part", "verify ranks", exit=1, says="findings")
+def partial_sums_in_what_is_each_ranks_own(c):
+    """
+    damage: ranks/extra_state_world_size_2_rank_0.pt: tensor 'extra_state.rank_0.loss': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
+    damage: ranks/extra_state_world_size_2_rank_1.pt: tensor 'extra_state.rank_1.loss': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
+    """
+    partial_state(c)
+
+
+@case("torch_rank_part", "consolidate ranks out.pt", "convert ranks out")
+def partial_sums_beside_a_model(c):
+    """
+    dcpctl: ranks/extra_state_world_size_2_rank_0.pt: tensor 'extra_state.rank_0.loss': torch_rank_part: a torch.distributed.tensor.DTensor whose mesh or placements are not known
+    hint: its own
+    """
+    partial_state(c)
+
+
+@case(None, "consolidate ranks out.pt --exclude 'extra_state*' -q", "consolidate ranks out.pt --key model.w -q", exit=0, creates=["out.pt"])
+def all_but_partial_sums(c):
+    partial_state(c)
+
+
 @case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def parts_that_do_not_say_which_are_damage(c):
     """
@@ -346,7 +469,7 @@ def a_coordinate_for_another_mesh(c):
 @case("chunk_shape_differs", "consolidate ranks out.pt", "convert ranks out")
 def a_part_of_another_shape(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [1, 4], expected [2, 2])
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,), local=(1, 4)))
 
@@ -354,7 +477,7 @@ def a_part_of_another_shape(c):
 @case("chunk_shape_differs", "verify ranks", exit=1, says="findings")
 def a_part_of_another_shape_is_damage(c):
     """
-    damage: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [0:1, 0:4], expected [0:2, 0:2])
+    damage: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': chunk_shape_differs (got [1, 4], expected [2, 2])
     """
     a_part_of_another_shape(c)
 

@@ -781,6 +781,41 @@ def a_flat_parameter_of_accelerate(c):
     put(c, {"pytorch_model_fsdp_0_rank0.bin": {"_flat_param": rebuild(storage(count=4), (4,))}})
 
 
+def accelerates_plain(c, *states):
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": state for n, state in enumerate(states)})
+
+
+@case(None, "consolidate ranks out.pt --exclude model.a -q", exit=0, creates=["out.pt"])
+def accelerates_plain_tensors_without_the_one_that_differs(c):
+    accelerates_plain(c, *({"a": rebuild(storage(count=4), sizes), "b": rebuild(storage(count=4), (4,)), "step": 5} for sizes in [(3,), (2, 1)]))
+
+
+@case("shards_joined", "verify ranks --shards-on-dim 0", "inspect ranks --shards-on-dim 0", exit=0, says="findings")
+def accelerates_plain_shards(c):
+    """
+    note: ranks: shards_joined: 1 tensor of 2 ranks on dim 0
+    """
+    accelerates_plain(c, *({"w": rebuild(storage(count=4), sizes)} for sizes in [(2, 2), (1, 2)]))
+
+
+@case("torch_rank_part")
+def accelerates_plain_tensors_of_one_rank(c):
+    """
+    dcpctl: ranks: torch_rank_part: tensors that do not say of how many ranks they are parts
+    hint: its own
+    """
+    accelerates_plain(c, {"w": rebuild(storage(count=4), (2, 2))})
+
+
+@case("file_missing", "consolidate ranks out.pt", "convert ranks out")
+def accelerates_plain_tensors_without_a_rank(c):
+    """
+    dcpctl: ranks/pytorch_model_fsdp_0_rank1.bin: file_missing
+    hint: its own
+    """
+    put(c, {f"pytorch_model_fsdp_0_rank{n}.bin": {"w": rebuild(storage(count=4), (2, 2))} for n in (0, 2)})
+
+
 @case(None, *READ, exit=0)
 def items_without_metadata(c):
     put(c, {f"model_{n}.pt": {"w": of_mesh(n)} for n in range(2)} | {"step_0.pt": {"n": 1}, "step_1.pt": {"n": 1}})
