@@ -235,7 +235,7 @@ std::vector<Card> inspect_cards(const InspectResult& found) {
   keys("optimizer", optimizer, of(optimizer) + learning_rate_of(found), "g1");
   keys("other training state", rest, (rest.tensors > 0 ? of(rest) + ": " : "") + list_of({others.begin(), others.end()}, 3), "g2");
   if (const uint32_t ranks = world_size_shown(catalog); ranks > 0)
-    add({.label = "ranks", .value = grouped(ranks), .note = "judging by the chunks"});
+    add({.label = "ranks", .value = grouped(ranks), .note = catalog.provenance.ranks > 0 ? "" : "judging by the chunks"});
   uint64_t bytes = 0;
   for (const DataFile& f : catalog.files) bytes += f.bytes.value_or(0);
   add({.label = "files", .value = grouped(catalog.files.size()), .note = human_bytes(bytes)});

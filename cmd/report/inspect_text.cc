@@ -357,7 +357,8 @@ std::string details_text(const InspectResult& found) {
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
   text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
   text += "  " + counted(s.chunks, "chunk") + " in " + counted(catalog.files.size(), "file");
-  if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + ", judging by the chunks";
+  if (const uint32_t world = world_size_shown(catalog))
+    text += ", " + counted(world, "rank") + (p.ranks > 0 ? "" : ", judging by the chunks");
   text += "\n";
   std::map<std::string, KeysAndBytes> dtypes, tops;
   for (const Entry& e : selection.entries) {

@@ -146,8 +146,10 @@ void WriteReport::describe(Context& context) const {
                                 : "took " + counted(f.keys.size(), "tensor") + ", " + human_bytes(f.bytes) + ", from " + escaped(f.model) +
                                       ": " + folded_names(f.keys));
   if (const auto& made = result.reformed)
-    context.info("optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group") +
-                 (made->changed == 0 ? ", which have this form already" : ""));
+    context.info(
+        "optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group") +
+        (made->changed == 0 ? ", which have this form already" : "") +
+        (made->joined == 0 ? "" : "; neighbours with equal values are one group, which may have been several: the flat form does not say"));
   describe_selection(context, result.selected.selection);
   describe_plan(context);
   describe_casts(context);
@@ -313,6 +315,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
         .member("optimizers", made->optimizers)
         .member("changed", made->changed)
         .member("groups", made->groups)
+        .member("joined", made->joined)
         .member("parameters", made->parameters)
         .end_object();
   expectation_json(out, result.expectation);

@@ -154,7 +154,7 @@ typedef struct dcpctl_facts {
   dcpctl_text kind;       /* as `dcpctl inspect --json` has it: "dcp" */
   dcpctl_text written_by; /* releases of torch: ">=2.15", "2.4 - 2.6"; empty: not known */
   const uint64_t* step;   /* that the name of the folder, or of one above it, says; NULL: none */
-  uint32_t ranks;         /* that the chunks suggest; 0: no tensor is sharded */
+  uint32_t ranks;         /* that saved it, or that the chunks suggest; 0: no tensor is sharded */
   int32_t has_map;        /* chunks are those of a map's result, whose files are the source's */
   uint64_t entries, tensors, objects, chunks;
 } dcpctl_facts;

@@ -56,7 +56,7 @@ struct Facts {
   std::string kind = {};              // as `dcpctl inspect --json` has it: "dcp", "safetensors"
   std::string written_by = {};        // releases of torch: ">=2.15", "2.4 - 2.6"; "": not known
   std::optional<uint64_t> step = {};  // that the name of its folder, or of one above, says
-  uint32_t ranks = 0;                 // that its chunks suggest; 0: no tensor is sharded
+  uint32_t ranks = 0;                 // that saved it, or that its chunks suggest; 0: no tensor is sharded
   uint64_t chunks = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "app/model_config.h"
 #include "app/ranked_run.h"
 #include "app/resources.h"
+#include "base/file_names.h"
 #include "base/text.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
@@ -19,6 +20,19 @@
 
 namespace dcp {
 namespace {
+
+// What a folder of an unfinished save lacks is no damage.
+OpenedCatalog read_or_explain(Store& store, const std::string& path, const OpenOptions& options) {
+  try {
+    return read_checkpoint(store, path, options);
+  } catch (const Error& e) {
+    const auto unfinished = unfinished_by_name(without_trailing_slashes(path));
+    Problem p = e.problem();
+    if (!unfinished || class_of(p.id) != ProblemClass::kInput || !p.hint.empty()) throw;
+    p.hint = unfinished->what + "; " + unfinished->hint;
+    throw Error(std::move(p));
+  }
+}
 
 OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world, uint64_t memory_bytes, const ShapesOf& shapes_of) {
   OpenOptions options{.limits = request.limits(memory_bytes),
@@ -46,7 +60,7 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
     world.events.info("checkpoint: " + escaped(*only) + ", the only one in that folder");
     path = *only;
   }
-  OpenedCatalog opened = read_checkpoint(store, path, options);
+  OpenedCatalog opened = read_or_explain(store, path, options);
   const Catalog& catalog = opened.catalog;
   const bool has_parts = catalog.traits().of_ranks && catalog.traits().in_torch_files;
   if (request.shards_on_dim && has_parts) {
@@ -171,7 +185,12 @@ void check_kept(const OpenedCatalog& opened, const Selection& selection) {
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
   kept.insert(selection.lacking.begin(), selection.lacking.end());
-  check_opened(opened, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+  // A name of another kind in the catalog is no key that can be left out.
+  const auto is_key = [&](std::string_view text) {
+    const std::optional<StringId> id = catalog.strings.find(text);
+    return catalog.has_key(text) || (id && std::ranges::find(catalog.lacking, *id) != catalog.lacking.end());
+  };
+  check_opened(opened, [&](std::string_view key) { return is_key(key) && !kept.contains(key); });
 }
 
 void check_whole(const Catalog& catalog, const Selection& selection) {

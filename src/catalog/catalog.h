@@ -164,6 +164,7 @@ struct DataFile {
 struct Provenance {
   std::string written_by;             // of DCP, releases of torch: "2.4 - 2.6", ">=2.15"; else "accelerate, per-rank files"
   bool by_dcpctl = false;             // written_by is then ""
+  uint32_t ranks = 0;                 // that saved it, where that is recorded; 0: only the chunks suggest it
   std::string loads_in;               // ">=2.15", ">=2.4", "1.13", "none"
   std::vector<std::string> why;       // what rules out other versions
   std::string format_version;         // Metadata.version, or ""

@@ -313,6 +313,7 @@ std::string sharding_words(const Catalog& catalog, const Tensor& t) {
 }
 
 uint32_t world_size_shown(const Catalog& catalog) {
+  if (catalog.provenance.ranks > 0) return catalog.provenance.ranks;
   uint32_t max = 0;
   for (const Tensor& t : catalog.tensors) max = std::max(max, t.chunk_count);
   return max > 1 ? max : 0;

@@ -60,7 +60,7 @@ bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dim
 
 std::string sharding_words(const Catalog& catalog, const Tensor& tensor);
 
-// The number of ranks that the chunks suggest: the maximum number of chunks of any tensor; 0 if no tensor is sharded.
+// The number of ranks that saved it, as recorded, or as the chunks suggest: the maximum number of chunks of any tensor; 0 if no tensor is sharded.
 uint32_t world_size_shown(const Catalog& catalog);
 
 // The boxes of one rank of many: where a world is large, those of all ranks are too many to keep.

@@ -182,6 +182,8 @@ void check_opened(const OpenedCatalog& opened, const std::function<bool(std::str
   Problem& first = faults[0];
   if (first.got.empty() && !first.place.tensor.empty())
     for (size_t i = 1; i < std::min(faults.size(), kNamed); ++i) first.got += (i == 1 ? "also " : ", ") + shortened(faults[i].place.tensor);
+  for (const Problem& p : opened.findings)
+    if (p.id == ProblemId::unfinished_save && !p.what.empty()) first.hint = p.what + "; " + p.hint;
   fail_with(std::move(first));
 }
 

@@ -39,7 +39,8 @@ class TensorsReader {
     if (layouts_ != nullptr) {
       auto known = layouts_->part(of_, key, {.sizes = e.shape, .dtype = e.dtype}, file_.place);
       if (known) part = std::move(*known);
-      else layouts_->note_unlisted(key, file_.place);
+      else if (layouts_->lists(of_)) layouts_->note_unlisted(key, file_.place);
+      else if (layouts_->of_several_ranks()) part.boxes.clear();  // nothing says what it is a part of
       listed = layouts_->find(of_, key);
     }
     add_path(key, listed, e);

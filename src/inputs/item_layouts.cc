@@ -145,10 +145,8 @@ void ItemLayouts::note_unlisted(std::string_view key, const Place& place) { unli
 std::optional<Problem> ItemLayouts::unlisted() const {
   if (unlisted_.empty()) return std::nullopt;
   const auto& [key, place] = *unlisted_.begin();
-  Problem p = make_finding(ProblemId::rank_lacks_key, Severity::kNote, {.path = place.path});
-  p.what = "a tensor that metadata.pkl does not list is read as a whole one: " + shortened(key) +
-           (unlisted_.size() > 1 ? " and " + std::to_string(unlisted_.size() - 1) + " more" : "");
-  return p;
+  return make_finding(ProblemId::tensors_unlisted, Severity::kNote, {.path = place.path},
+                      shortened(key) + (unlisted_.size() > 1 ? " and " + std::to_string(unlisted_.size() - 1) + " more" : ""));
 }
 
 bool ItemLayouts::lists(const RankFile& file) const {

@@ -44,6 +44,7 @@ class ItemLayouts {
   // A note of them; nullopt: there are none.
   std::optional<Problem> unlisted() const;
   bool lists(const RankFile& file) const;  // a tensor of the file's item
+  bool of_several_ranks() const { return metadata_.world_size > 1; }
 
   // Tensors of which a file says something else; none of their boxes is to be trusted.
   const std::map<std::string, Problem, std::less<>>& disputed() const { return disputed_; }

@@ -14,6 +14,20 @@ namespace {
 constexpr size_t kMaxDims = 64;      // as torch
 constexpr size_t kMaxPath = 10'000;  // names in a path
 
+// Without "./" and "//", so that a file has one name.
+std::string plain_path(std::string_view path) {
+  std::string plain;
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    const bool is_inside = at > 0 && end < path.size();
+    at = end + 1;
+    if (part == "." || (part.empty() && is_inside)) continue;
+    plain.append(part).append(end < path.size() ? "/" : "");
+  }
+  return plain;
+}
+
 // Groups of ranks, and what their metadata says.
 class GroupReader {
  protected:
@@ -281,7 +295,7 @@ class MetadataReader : private GroupReader {
     if (layout.kind != Kind::kNil && layout.kind != Kind::kUnset) {
       const Value path = entry(layout, "file_path"), form = entry(entry(layout, "serialization_format"), "type");
       if (path.kind != Kind::kText) refuse("a layout without file_path");
-      file = {.name = std::string(m_.text(path)), .form = form_of(form, item, r)};
+      file = {.name = plain_path(m_.text(path)), .form = form_of(form, item, r)};
     }
     if (!out_.items.at(item).files.emplace(r, std::move(file)).second) refuse("rank " + std::to_string(r) + " twice for " + item);
   }
@@ -333,6 +347,7 @@ class MetadataReader : private GroupReader {
       count();
       tensor.groups.push_back(read_group(group));
     }
+    if (tensor.groups.empty()) bad("no group of ranks", "groups of ranks");
     ListedItem& listed = item_named(item);
     std::vector<bool> seen(tensor.groups.size() > 1 ? out_.world_size : 0);
     for (const ItemLayout& g : tensor.groups) {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/text.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
 #include "inputs/input.h"
@@ -62,6 +63,7 @@ class World {
     if (size > 0) of_file_[file] = std::max(of_file_[file], size);
   }
   void meet_flat(size_t file) { flat_ = file; }
+  uint32_t size() const { return static_cast<uint32_t>(size_); }  // after check()
 
   // Adds files that are missing. Throws if one is of another world, or nothing says how many ranks there are.
   void check(const std::vector<RankFile>& files, const std::string& path, std::vector<RankFile>& missing) const {
@@ -113,6 +115,31 @@ Problem lost(const RankFile& file, const MetadataContent& all, const std::string
 
 bool may_have_tensors(const RankFile& file) { return file.form == FileForm::kTorch || file.form == FileForm::kSafetensors; }
 
+struct ReadFile {
+  std::unique_ptr<TorchFile> file;
+  std::optional<SafetensorsFile> tensors;  // then there is nothing in `file`
+};
+ReadFile read_rank_file(Store& store, const std::string& folder, const RankFile& f, FollowLinks links, Limits& share) {
+  const Place place{.path = folder + "/" + f.name};
+  ReadFile read;
+  if (may_have_tensors(f)) {
+    const std::optional<Handle> handle = store.open_beneath(folder, f.name, links);
+    if (!handle) fail(ProblemId::file_missing, place);
+    OpenFile open(store, *handle);
+    if (f.form == FileForm::kTorch) {
+      read.file = read_torch_file(store, std::move(open), place.path, share);
+    } else {
+      read.tensors = read_safetensors_file(store, {*handle, f.name, place}, share);
+      read.file = file_of_pickle("\x80\x04N.", place, store.facts(*handle).bytes, share);
+    }
+  } else {
+    const std::vector<std::byte> bytes = read_file_beneath(store, folder, f.name, links, share.json_bytes);
+    read.file = f.form == FileForm::kJson ? read_json_item(bytes, place, share) : read_raw_item(bytes, place, share);
+  }
+  share.memory_bytes -= std::min(share.memory_bytes, read.file->memory_bytes());
+  return read;
+}
+
 // Where no file of items without tensors can be read, the item's name is the key of what is damaged. The content views `keys`.
 void add_stand_ins(const std::vector<RankFile>& missing, std::vector<MetadataContent>& contents, std::deque<std::string>& keys) {
   for (const RankFile& lost : missing) {
@@ -131,6 +158,28 @@ void add_stand_ins(const std::vector<RankFile>& missing, std::vector<MetadataCon
   }
 }
 
+// What only this rank has of these keys: below each, by the rank's name. The content views `texts`.
+void put_apart(MetadataContent& c, const std::set<std::string, std::less<>>& keys, const std::string& apart,
+               std::deque<std::string>& texts) {
+  texts.push_back(apart);
+  const std::string_view own = texts.back();
+  const auto renames = [&](std::string_view& key) {
+    if (!keys.contains(key)) return false;
+    texts.push_back(std::string(key) + "." + apart);
+    key = texts.back();
+    return true;
+  };
+  for (std::string_view& key : c.blobs) renames(key);
+  for (MetadataContent::Storage& s : c.storage) renames(s.key);
+  for (MetadataContent::Path& p : c.paths) {
+    if (!renames(p.key)) continue;
+    const uint64_t first = std::exchange(p.first, c.path_elements.size());
+    for (uint64_t n = first; n < first + p.count; ++n) c.path_elements.push_back(MetadataContent::PathElement(c.path_elements[n]));
+    c.path_elements.push_back({.name = own});
+    ++p.count;
+  }
+}
+
 bool is_of_json(const Problem& p, const RankFile& file, const std::string& folder) {
   return file.form == FileForm::kJson && p.place.path == folder + "/" + file.name && p.id != ProblemId::file_missing;
 }
@@ -146,7 +195,9 @@ class Opening {
     std::mutex mutex;  // broken
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) {
       try {
-        files_[f] = read(f, files[f], share);
+        ReadFile read = read_rank_file(store_, path_, files[f], options_.links, share);
+        files_[f] = std::move(read.file);
+        tensors_[f] = std::move(read.tensors);
       } catch (const Error& e) {
         if (!is_of_json(e.problem(), files[f], path_)) throw;
         const std::lock_guard lock(mutex);
@@ -173,9 +224,11 @@ class Opening {
     if (layouts_ != nullptr) settle(files);
     for (size_t f = 0, end = 0; f < files.size(); f = end) {
       while (end < files.size() && files[end].under == files[f].under) ++end;
-      if (end - f > 1) look_for_parts(files, f, end);
+      if (end - f < 2) continue;
+      look_for_parts(files, f, end);
+      if (as.kind == CheckpointKind::kTorchCheckpointing && !options_.prefer_rank) keep_objects_apart(files, f, end);
     }
-    add_stand_ins(missing, contents_, lost_keys_);
+    add_stand_ins(missing, contents_, texts_);
     check_globs(contents_, options_.replicated, path_);
     std::ranges::move(facts_.findings, std::back_inserter(findings_));
     const MetadataContent merged = merge_rank_local(contents_, path_, findings_);
@@ -186,33 +239,13 @@ class Opening {
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
+    if (as.must_say_world) catalog.provenance.ranks = world_.size();
     for (DataFile& f : catalog.files) f.raw = true;
     catalog.torch = take(files, catalog, values);
     return opened;
   }
 
  private:
-  std::unique_ptr<TorchFile> read(size_t n, const RankFile& f, Limits& share) {
-    const Place place{.path = path_ + "/" + f.name};
-    std::unique_ptr<TorchFile> file;
-    if (f.form == FileForm::kTorch || f.form == FileForm::kSafetensors) {
-      const std::optional<Handle> handle = store_.open_beneath(path_, f.name, options_.links);
-      if (!handle) fail(ProblemId::file_missing, place);
-      OpenFile open(store_, *handle);
-      if (f.form == FileForm::kTorch) {
-        file = read_torch_file(store_, std::move(open), place.path, share);
-      } else {
-        tensors_[n] = read_safetensors_file(store_, {*handle, f.name, place}, share);
-        file = file_of_pickle("\x80\x04N.", place, store_.facts(*handle).bytes, share);
-      }
-    } else {
-      const std::vector<std::byte> bytes = read_file_beneath(store_, path_, f.name, options_.links, share.json_bytes);
-      file = f.form == FileForm::kJson ? read_json_item(bytes, place, share) : read_raw_item(bytes, place, share);
-    }
-    share.memory_bytes -= std::min(share.memory_bytes, file->memory_bytes());
-    return file;
-  }
-
   MetadataContent content_of(size_t f, const RankFile& file, const std::vector<std::string>& under) {
     if (tensors_[f]) return content_of_tensors(*tensors_[f], file, layouts_, facts_, keys_[f]);
     file_ = &file;
@@ -235,7 +268,8 @@ class Opening {
     else if (files[first].apart.empty() || (layouts_ != nullptr && layouts_->lists(files[first])))
       joined_ = shards.refuse_shards(tensors, end - first, findings_);
     else if (!shards.are_same(tensors, end - first)) return keep_apart(files, first, end, ProblemId::ranks_kept_apart, Severity::kWarning);
-    else if (objects_differ(files, first, end)) return keep_apart(files, first, end, ProblemId::ranks_own_objects, Severity::kNote);
+    else if (!objects_that_differ(files, first, end).empty())
+      return keep_apart(files, first, end, ProblemId::ranks_own_objects, Severity::kNote);
     if (joined_.empty()) return;
     for (size_t f = first; f < end; ++f) contents_[f] = content_of(f, files[f], files[f].under);
     joined_.clear();
@@ -280,8 +314,8 @@ class Opening {
     return all;
   }
 
-  // Of files that no layout speaks of.
-  bool objects_differ(const std::vector<RankFile>& files, size_t first, size_t end) const {
+  std::set<std::string, std::less<>> objects_that_differ(const std::vector<RankFile>& files, size_t first, size_t end) const {
+    std::set<std::string, std::less<>> keys;
     std::map<std::string_view, BlobItem> known;
     for (size_t f = first; f < end; ++f) {
       for (const MetadataContent::Storage& s : contents_[f].storage) {
@@ -289,10 +323,19 @@ class Opening {
         if (value.info.resolved && !value.info.opaque) continue;
         BlobItem object = blob_of(*files_[f], value.value, {.path = path_ + "/" + files[f].name, .tensor = std::string(s.key)}, limits_);
         const auto [other, fresh] = known.try_emplace(s.key, std::move(object));
-        if (!fresh && !is_same(other->second, object)) return true;
+        if (!fresh && !is_same(other->second, object)) keys.emplace(s.key);
       }
     }
-    return false;
+    return keys;
+  }
+
+  // Of an item that has tensors: a job loads what its rank has saved.
+  void keep_objects_apart(const std::vector<RankFile>& files, size_t first, size_t end) {
+    const std::set<std::string, std::less<>> keys = objects_that_differ(files, first, end);
+    if (keys.empty()) return;
+    for (size_t f = first; f < end; ++f) put_apart(contents_[f], keys, "rank_" + std::to_string(files[f].rank), texts_);
+    findings_.push_back(make_finding(ProblemId::ranks_own_objects, Severity::kNote, {.path = path_ + "/" + files[first].name},
+                                     list_of({keys.begin(), keys.end()}, 3)));
   }
 
   void keep_apart(const std::vector<RankFile>& files, size_t first, size_t end, ProblemId why, Severity severity) {
@@ -379,7 +422,7 @@ class Opening {
   JoinedTensors joined_;                                 // of the files that are being read
   TorchFacts facts_;
   std::vector<MetadataContent> contents_;
-  std::deque<std::string> lost_keys_;
+  std::deque<std::string> texts_;               // that contents view
   std::vector<std::vector<std::string>> keys_;  // by file
   std::set<std::pair<uint32_t, std::string>> left_out_;
   std::vector<std::unique_ptr<TorchFile>> files_;

@@ -203,6 +203,32 @@ Problem unfinished(const std::string& folder, std::string what) {
   return p;
 }
 
+// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
+std::string words_of(const Step& step) {
+  std::string words;
+  char before = 0;
+  for (const char c : split_path(step.path).name) {
+    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
+    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
+    if (kind != 0 && kind != before && !words.empty()) words += ' ';
+    if (is_letter) words += lower;
+    if (is_digit && before != '#') words += '#';
+    before = kind;
+  }
+  return words;
+}
+
+bool are_trainers(std::string_view words) {
+  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return true;
+}
+
 class StepFinder {
  public:
   StepFinder(Store& store, const std::string& pattern) : store_(store) {
@@ -213,6 +239,9 @@ class StepFinder {
   std::vector<Step> in(const std::string& folder, const std::vector<DirEntry>& entries) const {
     std::vector<Step> all = numbered(folder, entries);
     if (std::ranges::any_of(entries, is_metadata)) std::erase_if(all, [&](const Step& s) { return !is_whole(s); });
+    // Folders in an unfinished save are its ranks', unless they say that they are steps.
+    if (is_unfinished_name(split_path(folder).name))
+      std::erase_if(all, [](const Step& s) { return words_of(s) == "#" || !are_trainers(words_of(s)); });
     std::vector<Step> steps = all;
     std::erase_if(steps, [](const Step& s) { return !s.unfinished && !s.parts.empty(); });
     if (std::ranges::all_of(steps, &Step::unfinished)) steps = std::move(all);
@@ -274,32 +303,6 @@ class StepFinder {
 };
 
 bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
-
-// "epoch # step # ckpt" of epoch=0-step=100.ckpt: words of letters, of any alphabet, and numbers.
-std::string words_of(const Step& step) {
-  std::string words;
-  char before = 0;
-  for (const char c : split_path(step.path).name) {
-    const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool is_digit = c >= '0' && c <= '9', is_letter = (lower >= 'a' && lower <= 'z') || static_cast<unsigned char>(c) >= 0x80;
-    const char kind = is_digit ? '#' : is_letter ? 'a' : 0;
-    if (kind != 0 && kind != before && !words.empty()) words += ' ';
-    if (is_letter) words += lower;
-    if (is_digit && before != '#') words += '#';
-    before = kind;
-  }
-  return words;
-}
-
-bool are_trainers(std::string_view words) {
-  constexpr std::string_view kWords[] = {"#", "step", "steps", "global", "iter", "iteration", "epoch", "checkpoint", "ckpt", "batch"};
-  while (!words.empty()) {
-    const size_t end = std::min(words.find(' '), words.size());
-    if (std::ranges::find(kWords, words.substr(0, end)) == std::end(kWords)) return false;
-    words.remove_prefix(std::min(end + 1, words.size()));
-  }
-  return true;
-}
 
 bool has_trainers_names(const std::vector<Step>& steps) {
   return std::ranges::any_of(steps, [](const Step& s) { return !s.unfinished && are_trainers(words_of(s)); });

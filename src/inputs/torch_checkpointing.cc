@@ -88,7 +88,9 @@ class Opening {
       refuse(found_);
     } catch (const Error& e) {
       Problem p = e.problem();
-      if (items.size() > 1) p.hint += "; if they are files of ranks, metadata.pkl is missing, which says how their tensors are parts";
+      if (items.size() != 1)
+        p.hint += std::string(p.hint.empty() ? "" : "; ") +
+                  "if they are files of ranks, metadata.pkl is missing, which says how their tensors are parts";
       throw Error(std::move(p));
     }
   }
@@ -162,9 +164,9 @@ class Opening {
       fail(ProblemId::usage, {.path = path_, .setting = "prefer_rank"}, std::to_string(*options_.prefer_rank), "a rank that is there");
     std::vector<RankFile> files;
     for (const auto& [item, of_rank] : items) {
-      if (is_lost(item, of_rank)) continue;
       std::vector<uint32_t> ranks;
       for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
+      if (is_lost(item, of_rank)) ranks.resize(1);
       if (const auto preferred = std::ranges::find(ranks, options_.prefer_rank.value_or(0)); preferred != ranks.end())
         std::rotate(ranks.begin(), preferred, preferred + 1);
       for (const uint32_t r : ranks) {
@@ -181,16 +183,24 @@ class Opening {
 
   // Nothing in a safetensors file says what its tensors are parts of; one rank has them whole.
   bool is_lost(const std::string& item, const std::map<uint32_t, ItemFile>& of_rank) {
-    const auto tensors = std::ranges::find_if(of_rank, [](const auto& f) { return f.second.form == FileForm::kSafetensors; });
-    if (tensors == of_rank.end() || !unlisted_ranks_.contains(item) || world_size_ == 1) return false;
-    findings_.push_back(make_finding(ProblemId::item_format_unread, Severity::kDamage, {.path = path_ + "/" + tensors->second.name},
+    const ItemFile& first = of_rank.begin()->second;  // all have its ending
+    if (first.form != FileForm::kSafetensors || !unlisted_ranks_.contains(item) || world_size_ == 1) return false;
+    findings_.push_back(make_finding(ProblemId::item_format_unread, Severity::kDamage, {.path = path_ + "/" + first.name},
                                      item + ", whose tensors no metadata says the layout of"));
+    findings_.back().names = {item};
     return true;
   }
 
   void finish(OpenedCatalog& opened, const Items& items) {
+    const Catalog& catalog = opened.catalog;
+    for (Problem& p : findings_)
+      for (size_t n = 0; p.id == ProblemId::item_format_unread && n < catalog.order.size(); ++n)
+        if (const std::string_view key = catalog.key(catalog.order[n]); key == p.names[0] || key.starts_with(p.names[0] + "."))
+          p.keys.emplace_back(key);
     std::ranges::move(findings_, std::back_inserter(opened.findings));
-    std::string form = "torch_checkpointing 0.1 layout, " + counted(world_size_, "rank");
+    uint32_t& ranks = opened.catalog.provenance.ranks;
+    ranks = std::max(ranks, world_size_);
+    std::string form = "torch_checkpointing 0.1 layout, " + counted(ranks, "rank");
     std::vector<std::string> in_safetensors;
     for (const auto& [item, of_rank] : items)
       if (of_rank.begin()->second.form == FileForm::kSafetensors) in_safetensors.push_back(item);
@@ -199,9 +209,9 @@ class Opening {
       if (has_metadata(found_) && count > 1 && count < world_size_) {
         uint32_t rank = 0;
         while (items.at(item).contains(rank)) ++rank;
-        opened.findings.push_back(make_finding(ProblemId::rank_lacks_key, Severity::kWarning, {.path = path_}));
-        opened.findings.back().what =
-            "rank " + std::to_string(rank) + " has no file of the item " + item + ", which " + counted(count, "rank") + " have";
+        opened.findings.push_back(
+            make_finding(ProblemId::item_of_some_ranks, Severity::kWarning, {.path = path_},
+                         item + ", which rank " + std::to_string(rank) + " lacks and " + counted(count, "rank") + " have"));
       }
     if (!has_metadata(found_)) form += ", without metadata.pkl";
     else if (!unlisted_ranks_.empty()) form += ", " + counted(unlisted_ranks_.size(), "item") + " without metadata";
@@ -220,19 +230,21 @@ class Opening {
   std::vector<Problem> findings_;
 };
 
-// ITEM_0.pt and the like, or several items of other ranks, and no model that is published.
+// ITEM_0.pt and the like, or several items of other ranks, and no model that is published; or items in JSON alone, which have no tensors.
 bool has_items(Found& found) {
   if (!found.is_folder()) return false;
-  bool has_first = false;
+  bool has_first = false, has_json = false, has_others = false;
   std::set<std::string> items;
   for (const DirEntry& e : found.entries()) {
     const auto named = e.kind == FileKind::kDirectory ? std::nullopt : parse_name(e.name);
     if (!named && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(".index.json"))) return false;
+    has_json = has_json || (named && named->ending == ".json");
+    has_others = has_others || !named || named->ending == kSafetensorsEnding;
     if (!named || named->ending != kTorchEnding) continue;
     has_first = has_first || named->rank == 0;
     items.insert(named->item);
   }
-  return has_first || items.size() > 1;
+  return has_first || items.size() > 1 || (has_json && !has_others);
 }
 
 }  // namespace

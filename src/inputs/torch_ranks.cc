@@ -83,7 +83,9 @@ OpenedCatalog open_torch_ranks(Found& at) {
     if (f.part == "extra_state") files.back().under.push_back(own);
     else if (f.part != "model") files.back().apart = own;
   }
-  return open_rank_files(at.store(), path, files, as, options);
+  OpenedCatalog opened = open_rank_files(at.store(), path, files, as, options);
+  opened.catalog.provenance.ranks = found.front().world_size;
+  return opened;
 }
 
 // FSDP checkpoints of accelerate (accelerate/utils/fsdp_utils.py, 1.15) with a file for each rank: pytorch_model_fsdp_I_rankR.bin and

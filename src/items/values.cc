@@ -90,6 +90,7 @@ class Reader {
 
   std::optional<std::string> object(BlobId b) {
     const ItemId id = catalog_.item_of(b);
+    if (catalog_.items[id].file == kNone) return std::nullopt;
     const Place place = catalog_.place_of(id, catalog_.key(catalog_.blobs[b]));
     if (catalog_.traits().in_torch_files)
       return text_of(*catalog_.torch->files[catalog_.items[id].file]->graph, catalog_.torch->items[id].value);

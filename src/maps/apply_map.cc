@@ -264,14 +264,6 @@ size_t written_place(const ModelMap& map, const std::vector<Setting>& settings) 
   return release == settings.end() || map.releases.empty() ? 0 : place_of_release(map, release->value);
 }
 
-std::vector<std::string> notes_of(const ModelMap& map, const std::vector<Setting>& settings, Side from) {
-  std::vector<std::string> notes = map.notes;
-  const auto release = std::ranges::find(settings, "release", &Setting::name);
-  if (from == Side::kRight && release != settings.end() && !map.releases.empty() && is_before(map.releases[0], release->value))
-    notes.push_back("the newest names that the map knows, those of " + map.releases[0] + ", are written for release " + release->value);
-  return notes;
-}
-
 class Application {
  public:
   Application(const ModelMap& map, const Config& config, const MapOptions& options, const std::vector<MapSource>& sources,
@@ -289,7 +281,7 @@ class Application {
 
   Mapping run() {
     out_.from = from_;
-    out_.notes = notes_of(map_, options_.settings, from_);
+    out_.notes = map_.notes;
     refuse_quantized(keys_);
     chosen_ = choose({map_, from_, config_, options_.settings, keys_, options_.is_state, options_.may_be_filled}, sizes_, limits_);
     out_.problems = std::move(chosen_.problems);

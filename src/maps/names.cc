@@ -173,9 +173,11 @@ Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> key
 size_t place_of_release(const ModelMap& map, std::string_view release) {
   const auto at =
       std::ranges::find_if(map.releases, [&](const std::string& since) { return is_release(release) && !is_before(release, since); });
-  if (at == map.releases.end()) {
-    Problem p =
-        make_problem(ProblemId::map_setting, {.path = map.name}, "release=" + std::string(release), map.releases.back() + " or later");
+  const std::string& newest = map.releases.front();
+  const bool is_later = at == map.releases.begin() && is_before(newest, release) && !release.starts_with(newest + ".");
+  if (at == map.releases.end() || is_later) {
+    Problem p = make_problem(ProblemId::map_setting, {.path = map.name}, "release=" + std::string(release),
+                             map.releases.back() + (map.releases.size() > 1 ? " to " + newest : ""));
     p.what = "the map has no names of this release";
     throw Error(std::move(p));
   }

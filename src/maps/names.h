@@ -82,7 +82,7 @@ constexpr std::string_view kAdapterHint = "which maps do not merge: merge it fir
 // How many of the keys a side of the map has names for, ignoring sizes and conditions.
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys);
 
-// The place in ModelMap::releases of the names that a release has, such as 0.2.1. Throws map_setting for what is no release or one before all.
+// The place in ModelMap::releases of the names that a release has, such as 0.2.1. Throws map_setting for what is no release, one before all or after all.
 size_t place_of_release(const ModelMap& map, std::string_view release);
 // The same, of the release whose names these keys are. nullopt: some are no names of the left side, or they do not tell.
 std::optional<size_t> place_of_release(const ModelMap& map, std::span<const std::string_view> keys);

@@ -253,6 +253,7 @@ class Reformer : Keys {
         joined_groups.emplace(joined_groups.size(), std::move(g));
       }
     }
+    for (const auto& [number, g] : joined_groups) out_.joined += g.parameters.size() > 1 ? 1 : 0;
     o.groups = std::move(joined_groups);
   }
 

@@ -20,6 +20,7 @@ enum class OptimizerForm : uint8_t { kFlat, kNested };
 struct Reformed {
   uint64_t optimizers = 0, groups = 0, parameters = 0;
   uint64_t changed = 0;          // optimizers that had the other form, or numbers
+  uint64_t joined = 0;           // groups of several parameters, whose values are equal: they may have been several groups
   std::vector<NewObject> lists;  // of parameters: the BlobIds that follow the catalog's
   std::vector<Tie> ties;         // tensors in the groups of parameters that become one group
 };

@@ -64,7 +64,8 @@ void check(const Resolved& r, const Catalog& c) {
 }  // namespace
 
 DCP_MEMBERS(ExtraAttribute, name, type, not_plain, is_dict, entries, value);
-DCP_MEMBERS(Provenance, written_by, by_dcpctl, loads_in, why, format_version, packages, extra_attributes, attributes, unknown_globals);
+DCP_MEMBERS(Provenance, written_by, by_dcpctl, ranks, loads_in, why, format_version, packages, extra_attributes, attributes,
+            unknown_globals);
 DCP_MEMBERS(Catalog, kind, path, folder, single_file, strings, numbers, path_elements, tensors, blobs, order, items, chunk_total, files,
             transforms, has_planner_data, provenance, mcore_shapes, torch, duplicates, saved_keys, lacking, named_twice);
 DCP_MEMBERS(OpenedCatalog, catalog, findings, unloadable);

@@ -226,6 +226,14 @@ def a_group_without_ranks(c):
 
 
 @case("metadata_field")
+def a_tensor_of_no_group(c):
+    """
+    dcpctl: ranks/metadata.pkl: tensor 'model.w': metadata_field (got no group of ranks, expected groups of ranks)
+    """
+    whole(c)
+
+
+@case("metadata_field")
 def a_group_with_a_rank_twice(c):
     """
     dcpctl: ranks/metadata.pkl: tensor 'model.w': metadata_field (got rank 1 twice, expected each once)
@@ -299,6 +307,27 @@ def a_path_of_a_million_names(c):
     whole(c, group(), path="[" + "0," * 999_999 + "0]")
 
 
+@case("rank_lacks_key", *FOUND)
+def a_tensor_that_is_a_dict(c):
+    """
+    dcpctl: ranks/model_0.pt: tensor 'model': rank_lacks_key (expected [4, 2])
+    """
+    whole(c, group(), path="[]")
+
+
+@case("rank_lacks_key", *READ, exit=1, says="findings")
+def a_tensor_that_is_a_dict_is_damage(c):
+    """
+    damage: ranks/model_0.pt: tensor 'model': rank_lacks_key (expected [4, 2])
+    """
+    a_tensor_that_is_a_dict(c)
+
+
+@case(None, *READ, "diff ranks ranks", exit=0)
+def an_item_that_is_a_tensor(c):
+    whole(c, group(), path="[]", item_files={f"model_{n}.pt": archive(dump(rebuild(storage(count=4), (2, 2)), 2), DATA).bytes() for n in range(2)})
+
+
 @case("not_checkpoint")
 def an_item_in_an_unknown_form(c):
     """
@@ -313,6 +342,19 @@ def one_file_for_two_ranks(c):
     dcpctl: ranks/metadata.pkl: not_checkpoint (got model_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
     """
     whole(c, group(), files={n: at("model_0.pt") for n in range(2)})
+
+
+@case("not_checkpoint")
+def one_file_for_two_ranks_by_two_names(c):
+    """
+    dcpctl: ranks/metadata.pkl: not_checkpoint (got model_0.pt for rank 0 of model and for rank 1 of model, expected metadata of torch_checkpointing, version 2.0)
+    """
+    whole(c, group(), files={0: at("model_0.pt"), 1: at(".//model_0.pt")})
+
+
+@case(None, *READ, "diff ranks ranks", exit=0)
+def files_in_this_folder(c):
+    whole(c, group(), files={n: at(f"./model_{n}.pt") for n in range(2)})
 
 
 @case("path_escapes")
@@ -369,10 +411,10 @@ def a_safetensors_file_of_another_dtype(c):
     in_safetensors(c, second=tensors(dtype="BF16"))
 
 
-@case(None, "inspect ranks", exit=0, says="findings")
+@case("tensors_unlisted", "inspect ranks", exit=0, says="findings")
 def a_name_too_many(c):
     """
-    note: ranks/model_1.safetensors: a tensor that metadata.pkl does not list is read as a whole one: model.v
+    note: ranks/model_1.safetensors: tensors_unlisted: model.v
     """
     in_safetensors(c, second=tensors(names=("w", "v")))
 
@@ -495,6 +537,46 @@ def safetensors_that_nothing_describes(c):
     put(c, {"metadata.pkl": dump({"metadata": {}, "world_size": 2, "version": "2.0"}), "model_0.safetensors": tensors(), "model_1.safetensors": tensors(), "step_0.pt": {"n": 1}})
 
 
+@case("item_format_unread", *READ, exit=1, says="findings")
+def safetensors_that_nothing_describes_are_damage(c):
+    """
+    damage: ranks/model_0.safetensors: item_format_unread: model, whose tensors no metadata says the layout of
+    """
+    safetensors_that_nothing_describes(c)
+
+
+@case(None, "verify ranks --exclude model.*", "inspect ranks --exclude model.*", exit=0)
+def all_but_safetensors_that_nothing_describes(c):
+    safetensors_that_nothing_describes(c)
+
+
+@case("not_checkpoint")
+def items_in_json_alone(c):
+    """
+    dcpctl: ranks: not_checkpoint (got a folder with config_0.json, config_1.json, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    hint: if they are files of ranks, metadata.pkl is missing, which says how their tensors are parts
+    """
+    put(c, {f"config_{n}.json": b"{}" for n in range(2)})
+
+
+@case("item_of_some_ranks", *READ, exit=0, says="findings")
+def an_item_of_some_ranks(c):
+    """
+    warning: ranks: item_of_some_ranks: step, which rank 1 lacks and 2 ranks have
+    """
+    layout = group(mesh=mesh(mesh_shape=(3,), mesh_data=(0, 1, 2)), global_shape=[6, 2], ranks=(0, 1, 2))
+    files = {f"model_{n}.pt": {"w": rebuild(storage(count=4), (2, 2))} for n in range(3)} | {f"step_{n}.pt": {"n": 1} for n in (0, 2)}
+    whole(c, layout, files={n: None for n in range(3)}, item_files=files, world_size=3)
+
+
+@case("ranks_own_objects", *READ, exit=0, says="findings")
+def objects_of_a_model_that_differ(c):
+    """
+    note: ranks/model_0.pt: ranks_own_objects (model.w._extra_state.amax)
+    """
+    whole(c, group(), item_files={f"model_{n}.pt": {"w": rebuild(storage(count=4), (2, 2)), "w._extra_state": {"amax": n}} for n in range(2)})
+
+
 @case("hf_file_ignored", "verify ranks", "inspect ranks", exit=0, says="findings")
 def files_of_no_item(c):
     """
@@ -526,6 +608,17 @@ def an_item_that_is_no_json_is_damage(c):
     damage: ranks/config_0.json @ 0x1: not_checkpoint: no JSON
     """
     an_item_that_is_no_json(c)
+
+
+@case("not_checkpoint", *READ, exit=1, says="findings")
+def an_item_of_the_metadata_that_is_no_json_is_damage(c):
+    """
+    damage: ranks/0.json @ 0x1: not_checkpoint: no JSON
+    damage: ranks/1.json @ 0x1: not_checkpoint: no JSON
+    """
+    listed = {name: {"rank_to_layout_info": files} for name, files in [("model", {0: None, 1: None}), ("config", {n: at(f"{n}.json", "JsonSerialization") for n in range(2)})]}
+    plain = {f"model_{n}.pt": {"w": dtensor((4, 2), (shard(),), (n,))} for n in range(2)}
+    put(c, {"metadata.pkl": dump({"metadata": listed, "world_size": 2, "version": "2.0"}), "0.json": b"{", "1.json": b"{"} | plain)
 
 
 @case("over_limit", "consolidate ranks out.pt", "convert ranks out")

@@ -150,11 +150,30 @@ def try_forms(scratch):
             on_ranks(world, train_on, name, folder)
 
 
+def named(model):
+    return torch.optim.AdamW([{"params": list(getattr(model, part).named_parameters(prefix=part))} for part in ("state", "params")])
+
+
+NUMBERED = {"param_names": named, "the model's order": lambda m: torch.optim.AdamW(m.parameters())}
+
+
+def save_numbers(_, world, name, folder):
+    trainer = Trainer(NUMBERED[name], world)
+    trainer.step(2)
+    dcp.save({"model": get_model_state_dict(trainer.model), "optim": trainer.optimizer.state_dict(), "step": 3}, checkpoint_id=folder / "own")
+    for form in FORMS:
+        dcp.save(trainer.state(form), checkpoint_id=folder / form)
+
+
 def try_numbers(scratch):
     """An optimizer's own state_dict(), whose parameters have numbers."""
-    named = lambda m: torch.optim.AdamW([{"params": list(m.state.named_parameters(prefix="state"))}, {"params": list(m.params.named_parameters(prefix="params"))}])  # noqa: E731, E501
-    ordered = lambda m: torch.optim.AdamW(m.parameters())  # noqa: E731
-    for name, make in {"param_names": named, "the model's order": ordered}.items():
+    for name, make in NUMBERED.items():
+        for world in (2, 3):
+            folder = scratch / f"{name} on {world}"
+            on_ranks(world, save_numbers, name, folder)
+            for form in FORMS:
+                dcpctl("reshard", folder / "own", folder / f"made-{form}", "--optimizer", form)
+                same_checkpoint(folder / f"made-{form}", folder / form, f"{name} on {world} ranks, to {form}")
         trainer = Trainer(make)
         trainer.step(2)
         model, own = trainer.model.state_dict(), trainer.optimizer.state_dict()
@@ -166,6 +185,9 @@ def try_numbers(scratch):
                 dcp.save(trainer.state(form), checkpoint_id=wanted, no_dist=True)
                 dcpctl("reshard", source, made, "--optimizer", form, "--world-size", 1)
                 same_checkpoint(made, wanted, f"{name} in {kind}, to {form}")
+                for world in (2, 3):
+                    dcpctl("reshard", source, scratch / "of-ranks", "--optimizer", form, "--world-size", world, "--force")
+                    dcpctl("diff", scratch / "of-ranks", wanted)
 
 
 def try_refusals(scratch):
@@ -192,7 +214,10 @@ def try_refusals(scratch):
         dcp.save({"model": flat, "optim": optim}, checkpoint_id=scratch / f"lr{n}", no_dist=True)
     said = dcpctl("reshard", scratch / "lr2", scratch / "none", "--optimizer", "nested", code=3)
     check("a value different from that of" in said, said)
-    dcpctl("reshard", scratch / "lr1", scratch / "one", "--optimizer", "nested")
+    said = dcpctl("reshard", scratch / "lr1", scratch / "one", "--optimizer", "nested")
+    check("2 parameters in 1 group; neighbours with equal values are one group, which may have been several" in said, said)
+    said = dcpctl("reshard", scratch / "one", scratch / "again", "--optimizer", "flat")
+    check("2 parameters in 1 group\n" in said, said)
 
 
 torch.set_num_threads(1)  # ranks are forked: no thread may be there before

@@ -9,7 +9,10 @@ stands in as a mock.
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
+import itertools
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +44,35 @@ RELEASES = {"0.1.0": [LLAMA], "0.2.0": [LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK],
             "0.2.2": [LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK, ("gpt_oss", "models.gpt_oss", "GptOssModel", "GptOssModelArgs", GPT, {"num_experts": 4, "num_shared_experts": 0, "gate_bias": True}, AS_GPT)]}  # fmt: skip
 
 
+NEWEST = "0.3"  # its own models are those of tests/torch/maps.py
+# Columns of the table in docs/migrate.md.
+COLUMNS = {"llama": "Llama", "qwen3": "Qwen3", "qwen3_moe": "Qwen3", "deepseek_v3": "DeepSeek-V3", "gpt_oss": "gpt-oss"}
+
+
+def table():
+    """By release and column, the names that the page says, without what "..." stands for."""
+    lines = [[c.strip() for c in line.strip("|\n").split("|")] for line in open(ROOT / "docs/migrate.md") if line.startswith("| ")]
+    head = next(n for n, cells in enumerate(lines) if cells[0] == "torchtitan")
+    rows = {}
+    for releases, *cells in itertools.takewhile(lambda row: re.fullmatch("[0-9., ]+", row[0]), lines[head + 2 :]):
+        for release in releases.split(", "):
+            for column, cell in zip(lines[head][1:], cells):
+                like = re.fullmatch(r"as (\S+)", cell)
+                rows[release, column] = like[1] if like else [name.strip(".") for name in re.findall("`([^`]+)`", cell)]
+    return {(release, column): rows[names, column] if isinstance(names, str) else names for (release, column), names in rows.items()}
+
+
+def not_said(family, release, keys):
+    """What the page says of a release and its state dict does not have. Some models have no experts, or no balance of them that is published."""
+    names = table()[release, COLUMNS[family]]
+    absent = [n for n in names if not any(f".{n}" in f".{k}" for k in keys)]
+    if family == "qwen3":
+        absent = [n for n in absent if "expert" not in n]
+    if family == "qwen3_moe" and release == NEWEST:
+        absent = [n for n in absent if "expert_bias" not in n]
+    return absent if names else [f"nothing of {release}"]
+
+
 class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """What a release imports beside its models."""
 
@@ -56,6 +88,17 @@ class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+def gpt_oss_is_published(release):
+    if release == "0.2.0":
+        return any(importlib.util.find_spec(f"torchtitan.{folder}.gpt_oss") for folder in ("models", "experiments"))
+    import torch
+
+    titan = importlib.import_module("torchtitan.experiments.gpt_oss")
+    with torch.device("meta"):
+        arguments = titan.GptOssModelArgs(**GPT, moe_args=titan.MoEArgs(num_experts=4, num_shared_experts=0))
+        return any("router.gate.bias" in k for k in titan.GptOssModel(arguments).state_dict())
+
+
 def try_release(release):
     """In a process of its own: each release is called torchtitan."""
     sys.meta_path.append(Absent())
@@ -66,6 +109,10 @@ def try_release(release):
 
     sys.modules["torch.utils.tensorboard"] = mock.MagicMock()
     failed = 0
+    if release in ("0.2.0", "0.2.1"):
+        wrong = gpt_oss_is_published(release)
+        print(f"torchtitan {release}, gpt_oss: {'FAILED' if wrong else 'not to be published'}")
+        failed += wrong
     for family, module, model, args, form, experts, config in RELEASES[release]:
         titan = importlib.import_module(f"torchtitan.{module}")
         assert str(FOLDER / release) in titan.__file__
@@ -98,6 +145,10 @@ def try_release(release):
             command = [DCPCTL, "convert", out, again, "--map", f"{family}.torchtitan", "--set", f"release={release}", "--config", description, "--no-sync"]
             result = subprocess.run(command, capture_output=True, text=True)
             back = torch.load(again) if result.returncode == 0 else {}
+            wrong += not_said(family, release, state)
+            newest = Path(scratch, "newest.pt")
+            subprocess.run([*command[:3], newest, *command[4:7], f"release={NEWEST}", *command[8:]], check=True, capture_output=True)
+            wrong += not_said(family, NEWEST, torch.load(newest))
             balances = {k for k in state if "expert_bias" in k}  # of training alone, where no published tensor keeps it
             wrong += [k for k in sorted(back.keys() | state.keys() - (balances - back.keys())) if k not in back or k not in state or not torch.equal(back[k], state[k])]
             print(f"torchtitan {release}, {family}: {len(got)} tensors{', FAILED: ' + str(wrong[:5]) if wrong else ''}")

@@ -366,7 +366,7 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
 
     @property
     def ranks(self) -> int | None:
-        """As many as the chunks suggest; None if no tensor is sharded."""
+        """That saved it, or that the chunks suggest; None if no tensor is sharded."""
         return int(self._core.facts().ranks) or None
 
     # ---- what is in it

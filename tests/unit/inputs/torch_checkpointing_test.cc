@@ -3,6 +3,7 @@
 
 #include "base/error_line.h"
 #include "catalog/data_files.h"
+#include "catalog/placements.h"
 #include "catalog/structure.h"
 #include "inputs/made_ranks.h"
 #include "items/values.h"
@@ -63,6 +64,13 @@ TEST_CASE("items that the metadata names, and those that only have files") {
     CHECK(listed(opened->catalog) == Texts{"model.w=t", "train.n"});
     CHECK(opened->catalog.tensors[0].chunk_count == 2);
   }
+}
+
+TEST_CASE("stages of two ranks are of the world that the metadata says") {
+  FakeIo io;
+  io.put("ckpt/metadata.pkl", metadata({{"model", {{"", ""}, {"", ""}, {"", ""}, {"", ""}}}}, 4));
+  for (int64_t r = 0; r < 4; ++r) put_part(io, "ckpt/model_" + std::to_string(r) + ".pt", {6, 3, {r % 2}}, r < 2 ? "a" : "b");
+  CHECK(world_size_shown(read_checkpoint(io, "ckpt", {}).catalog) == 4);
 }
 
 TEST_CASE("items in JSON, and as bytes") {

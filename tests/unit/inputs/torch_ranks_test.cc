@@ -3,6 +3,7 @@
 
 #include "base/error_line.h"
 #include "base/limits.h"
+#include "catalog/placements.h"
 #include "catalog/structure.h"
 #include "inputs/made_ranks.h"
 
@@ -84,6 +85,7 @@ TEST_CASE("a key that only the ranks of one stage have is whole") {
   CHECK(damage(io).empty());
   const Catalog c = read_checkpoint(io, "ckpt", {}).catalog;
   CHECK(c.tensors.size() == 2);
+  CHECK(world_size_shown(c) == 4);
 }
 
 TEST_CASE("what ranks describe differently is one finding, of that key") {
