@@ -152,6 +152,8 @@ Problem Context::worded(Problem problem) const {
   if (problem.id == ProblemId::terminated && stop.load() == SIGHUP) problem.what = kHungUp;
   if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
   if (const std::string swapped = hint_of_swap(*this, problem); !swapped.empty()) problem.hint = swapped;
+  if (problem.id == ProblemId::map_auto_none && problem.got.ends_with("which has no map"))
+    problem.hint = "--map none, or no --map, takes the names as they are; 'dcpctl maps' lists the maps: --map NAME, or a file of your own";
   if (problem.id == ProblemId::no_such_path && problem.hint.empty()) problem.hint = hint_of_neighbours(*this, problem.place.path);
   if (problem.id == ProblemId::key_missing && problem.what == text_of(problem.id) && command != "extract" &&
       problem.got.find_first_of("*?") != problem.got.npos && problem.hint.empty())

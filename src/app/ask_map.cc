@@ -218,6 +218,7 @@ maps::Mapping through(const Asked& ask, const AskedModel& model, const Route& ro
 // --- names that are published
 
 void report_published(const Asked& ask, const maps::Config& config, std::string text, const std::vector<std::string>& lacking) {
+  if (ask.q.is_filled) return;  // what is there, and whether it is all, is said once it is
   const std::string is = config.architecture(), loads = maps::class_of(config.model_type(), Limits());
   text += "keys already have the published names";
   if (ask.q.may_be_other_class) text += " of " + escaped(loads) + "; what else " + escaped(is) + " needs is not known";
@@ -256,7 +257,7 @@ void warn_of_adapters(const Asked& ask, const std::vector<std::string>& kept) {
 // of it, and makes of that on the way back. nullopt: none are there.
 std::optional<MapAnswer> tidied(const Asked& ask, const AskedModel& model, const std::optional<maps::ModelMap>& published) {
   if (!published) {
-    ask.tell("no map applied: keys already have the published names");
+    if (!ask.q.is_filled) ask.tell("no map applied: keys already have the published names");
     return {};
   }
   const Route route{.map = *published, .to = {}, .from = maps::Side::kRight};

@@ -69,7 +69,13 @@ void check_by_family(const Two& two, std::vector<TensorId>& taken, World& world)
       if (!copy->blocks.empty() && !of->blocks.empty() && copy->blocks[0].source >= own && of->blocks[0].source < own)
         copies.insert(taken[copy->blocks[0].source - own]);
   std::erase_if(taken, [&](TensorId id) { return copies.contains(id); });
-  check_holds(made, world);
+  try {
+    check_holds(made, world);
+  } catch (const Error& e) {
+    Problem p = e.problem();
+    if (p.id == ProblemId::map_tensor_missing && p.hint.empty()) p.hint = escaped(request.model) + " lacks it, too";
+    throw Error(std::move(p));
+  }
 }
 
 }  // namespace
@@ -90,10 +96,12 @@ Filled fill(const FillRequest& request, Ready& ready, Selected& selected, World&
   check_opened(*model.found, [&](std::string_view key) { return own.contains(key); });
   const Two two{request, ready.catalog(), selected.selection, other};
   const Expectation found = compare(two);
+  const bool has_map = request.map.is_given() || (!request.map.is_declined && has_config(request.assets, world.store));
   Problem p = make_problem(ProblemId::expect_differs, {.path = request.model});
   p.what = "the model to fill has other tensors";
   if (!found.differences.empty() && found.differences.front().kind == Difference::Kind::kUnexpected)
-    p.hint = world.events.name_of("map") + " auto or " + world.events.name_of("rename") + " gives it the names that are there";
+    p.hint =
+        (has_map ? "" : world.events.name_of("map") + " auto or ") + world.events.name_of("rename") + " gives it the names that are there";
   refuse_differences(found, std::move(p), world);
 
   std::vector<TensorId> taken;

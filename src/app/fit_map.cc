@@ -70,12 +70,14 @@ std::string first_keys(const Selection& selection) {
 // Numbers and scales, by their keys.
 std::vector<std::string> quantized_of(const Catalog& catalog, const Selection& selection) {
   const HasKey has_key = [&](std::string_view key) { return catalog.has_key(key); };
+  const HasKey has_bytes = bytes_of_catalog(catalog);
   std::vector<std::string> all;
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = catalog.tensors[e.tensor()];
     const std::string_view key = catalog.key(t);
-    if (is_quantized(key, t.dtype, has_key) || pair_of_companion(key, has_key)) all.emplace_back(e.key);
+    if (is_quantized(key, t.dtype, has_key) || pair_of_companion(key, has_key) || is_scale_of_bytes(key, has_bytes))
+      all.emplace_back(e.key);
   }
   std::ranges::sort(all);
   return all;

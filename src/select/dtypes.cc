@@ -79,7 +79,8 @@ class Chooser {
       return std::nullopt;
     }
     if (rule != nullptr) return asked;
-    if (!is_insisted && (is_scale(e.key) || is_scale(catalog_.key(t)) || is_of_a_tensor(catalog_.key(t)))) {
+    if (!is_insisted && (is_scale(e.key) || is_scale(catalog_.key(t)) || is_of_a_tensor(catalog_.key(t)) ||
+                         is_scale_of_bytes(catalog_.key(t), has_bytes_))) {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return std::nullopt;
     }
@@ -126,13 +127,14 @@ class Chooser {
 
   // The scale counts whether or not it is selected, under the names of the source.
   void refuse_scaled(const Tensor& t) const {
-    if (const auto pair = pair_of_numbers(catalog_.key(t), has_key_))
+    if (const auto pair = pair_of_bytes(catalog_.key(t), has_key_))
       fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = pair->numbers},
            std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(pair->companion) + "'");
   }
 
   const Catalog& catalog_;
   const HasKey has_key_ = [this](std::string_view key) { return catalog_.has_key(key); };
+  const HasKey has_bytes_ = bytes_of_catalog(catalog_);
   const DtypeOptions& options_;
   const TrainingState& state_;
   CastSummary& summary_;

@@ -1,6 +1,9 @@
 #include "select/quantized.h"
 
+#include <set>
 #include <utility>
+
+#include "catalog/catalog.h"
 
 namespace dcp {
 namespace {
@@ -9,6 +12,7 @@ namespace {
 struct Ending {
   std::string_view numbers, companion;
   bool is_packed = true;
+  bool is_plain = false;  // other tensors have such names, too: a pair if the numbers have one byte
 };
 constexpr Ending kEndings[] = {
     {"", ".absmax"},                      // bitsandbytes, 4 bits: in any dtype, as FSDP shards only floats
@@ -24,19 +28,27 @@ constexpr Ending kEndings[] = {
     {".W_q", ".scale"},                   // HQQ
     {".W_q", ".zero"},                    //
     {"_data", "_scale"},                  // quanto
+    {"_data", "_scale_inv"},              // Transformer Engine
     {"_qdata", "_scale"},                 // torchao
     {".codes", ".codebooks"},             // AQLM
     {".codes", ".scales"},                //
     {"", "_scale_inv", false},            // blocks of float8
     {"", "_scale", false},                // float8 and int8
     {"", "_scales", false},               //
+    {"", "_scale_2", false},              //
     {".weight", ".scale_weight", false},  // float8 of ComfyUI
+    {".weight", ".scale", false, true},   // DeepSeek's own names
+    {".weight", ".scales", false, true},
+    {".weight", ".scale_inv", false, true},
+    {"", ".scale", false, true},
+    {"", ".scales", false, true},
+    {"", ".scale_inv", false, true},
 };
 
 std::optional<QuantizedPair> pair_of(std::string_view key, std::string_view Ending::* its, std::string_view Ending::* others,
-                                     const HasKey& has_key) {
+                                     const HasKey& has_key, bool are_plain = false) {
   for (const Ending& e : kEndings) {
-    if (!key.ends_with(e.*its)) continue;
+    if (e.is_plain != are_plain || !key.ends_with(e.*its)) continue;
     std::string other = std::string(key.substr(0, key.size() - (e.*its).size())) + std::string(e.*others);
     if (!has_key(other)) continue;
     const bool is_numbers = its == &Ending::numbers;
@@ -51,6 +63,11 @@ std::optional<QuantizedPair> pair_of(std::string_view key, std::string_view Endi
 
 std::optional<QuantizedPair> pair_of_numbers(std::string_view key, const HasKey& has_key) {
   return pair_of(key, &Ending::numbers, &Ending::companion, has_key);
+}
+
+std::optional<QuantizedPair> pair_of_bytes(std::string_view key, const HasKey& has_key) {
+  if (auto pair = pair_of_numbers(key, has_key)) return pair;
+  return pair_of(key, &Ending::numbers, &Ending::companion, has_key, true);
 }
 
 std::optional<QuantizedPair> pair_of_companion(std::string_view key, const HasKey& has_key) {
@@ -72,8 +89,20 @@ bool is_packed(std::string_view key, const HasKey& has_key) {
   return companion && companion->is_packed;
 }
 
+bool is_scale_of_bytes(std::string_view key, const HasKey& has_bytes) {
+  return pair_of(key, &Ending::companion, &Ending::numbers, has_bytes) ||
+         pair_of(key, &Ending::companion, &Ending::numbers, has_bytes, true);
+}
+
+HasKey bytes_of_catalog(const Catalog& catalog) {
+  std::set<std::string_view> keys;
+  for (const Tensor& t : catalog.tensors)
+    if (t.dtype_known && bytes_of(t.dtype) == 1) keys.insert(catalog.key(t));
+  return [keys = std::move(keys)](std::string_view key) { return keys.contains(key); };
+}
+
 bool is_quantized(std::string_view key, DType dtype, const HasKey& has_key) {
-  return is_packed(key, has_key) || (bytes_of(dtype) == 1 && pair_of_numbers(key, has_key));
+  return is_packed(key, has_key) || (bytes_of(dtype) == 1 && pair_of_bytes(key, has_key));
 }
 
 }  // namespace dcp

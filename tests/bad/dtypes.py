@@ -28,6 +28,15 @@ def float8_with_a_scale(c):
     float8(c, "model.w_scale_inv")
 
 
+@case("cast_scaled", "consolidate ckpt out.pt --dtype bf16", exit=2)
+def float8_with_a_scale_below_it(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': cast_scaled: float8_e4m3fn with its scale 'model.w.scale'
+    hint: its own
+    """
+    float8(c, "model.w.scale")
+
+
 @case("cast_opaque", "consolidate ckpt out.pt --dtype bf16")
 def a_tensor_subclass(c):
     """

@@ -186,7 +186,7 @@ TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
     return o;
   };
   for (const DType f8 : {DType::float8_e4m3fn, DType::float8_e5m2, DType::float8_e4m3fnuz, DType::float8_e5m2fnuz}) {
-    for (const char* ending : {"_scale", "_scale_inv", "_scales"}) {
+    for (const char* ending : {"_scale", "_scale_inv", "_scales", "_scale_2", ".scale", ".scale_inv"}) {
       const Catalog c = catalog_with({{"w", f8}, {std::string("w") + ending}});
       const std::string name(facts_of(f8).name);
       CHECK(refusal(c, {.dtypes = to(DType::bfloat16)}) ==
@@ -196,6 +196,12 @@ TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
       CHECK(chosen(c, {.dtypes = to(f8)})[0] == "w: " + name);  // nothing to cast
       CHECK(chosen(c, {})[0] == "w: " + name);
     }
+  }
+  for (const char* scale : {"l.scale", "l.scales", "l.scale_inv", "l.scale_weight", "l.weight_scale"}) {
+    const Catalog beside = catalog_with({{"l.weight", DType::float8_e4m3fn}, {scale}, {"n.weight"}, {"n.scale"}});
+    CHECK(refusal(beside, {.dtypes = to(DType::bfloat16)}).ends_with("float8_e4m3fn with its scale '" + std::string(scale) + "'"));
+    const Lines lines = chosen(beside, {.dtypes = {.dtype = DType::bfloat16, .rules = {{"l.weight", kKeep}}}});
+    CHECK(lines == Lines{"l.weight: float8_e4m3fn", std::string(scale) + ": float32", "n.weight: bfloat16", "n.scale: bfloat16"});
   }
   // The scale counts whether or not it is selected, and by the source's names.
   const Catalog c = catalog_with({{"w", DType::float8_e4m3fn}, {"w_scale"}, {"v", DType::float8_e4m3fn}});
