@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
 #include "plan/torch_layout.h"
@@ -51,13 +52,20 @@ void refuse_no_tensor(const Catalog& catalog) {
 }
 
 void refuse_opaque_casts(const SourceFacts& source, const Selection& selection) {
+  std::vector<std::string> keys;
+  std::string_view dtype;
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = source.catalog.tensors[e.tensor()];
     if (e.dtype == t.dtype || !is_opaque(source, e.tensor())) continue;
-    fail(ProblemId::cast_opaque, {.path = source.catalog.path, .tensor = std::string(source.catalog.key(t))},
-         std::string(facts_of(t.dtype).name) + " that is quantized or a subclass");
+    if (keys.empty()) dtype = facts_of(t.dtype).name;
+    keys.emplace_back(source.catalog.key(t));
   }
+  if (keys.empty()) return;
+  const std::string first = std::move(keys.front());
+  keys.erase(keys.begin());
+  fail(ProblemId::cast_opaque, {.path = source.catalog.path, .tensor = first},
+       std::string(dtype) + " that is quantized or a subclass" + (keys.empty() ? "" : "; also " + list_of(keys, 10)));
 }
 
 // Files of one tensor each: its elements, row-major and little-endian, alone or after the header of a .npy file.

@@ -458,6 +458,15 @@ def a_subclass_to_be_cast(c):
     put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
 
 
+@case("cast_opaque", "consolidate m.pt out.pt --dtype bf16")
+def several_subclasses_to_be_cast(c):
+    """
+    dcpctl: m.pt: tensor 'w': cast_opaque: float32 that is quantized or a subclass; also x, y
+    hint: its own
+    """
+    put(c, saved({key: wrapped("torchao.Int8", [tensor(), tensor()]) for key in "wxy"} | {"b": tensor()}, EIGHT))
+
+
 # ---- what torch does not load
 
 
