@@ -145,11 +145,14 @@ void WriteReport::describe(Context& context) const {
     context.info(f.keys.empty() ? "nothing is missing that " + escaped(f.model) + " has"
                                 : "took " + counted(f.keys.size(), "tensor") + ", " + human_bytes(f.bytes) + ", from " + escaped(f.model) +
                                       ": " + folded_names(f.keys));
-  if (const auto& made = result.reformed)
-    context.info(
-        "optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group") +
-        (made->changed == 0 ? ", which have this form already" : "") +
-        (made->joined == 0 ? "" : "; neighbours with equal values are one group, which may have been several: the flat form does not say"));
+  if (const auto& made = result.reformed) {
+    const std::string text = (made->joined == 0 ? "" : "warning: ") + std::string("optimizer: ") + counted(made->parameters, "parameter") +
+                             " in " + counted(made->groups, "group");
+    if (made->joined == 0) context.info(text + (made->changed == 0 ? ", which have this form already" : ""));
+    else
+      context.warn(text +
+                   ": the flat form does not name them, so neighbours with equal values are one; a trainer with more will not load it");
+  }
   describe_selection(context, result.selected.selection);
   describe_plan(context);
   describe_casts(context);
