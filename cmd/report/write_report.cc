@@ -146,12 +146,12 @@ void WriteReport::describe(Context& context) const {
                                 : "took " + counted(f.keys.size(), "tensor") + ", " + human_bytes(f.bytes) + ", from " + escaped(f.model) +
                                       ": " + folded_names(f.keys));
   if (const auto& made = result.reformed) {
-    const std::string text = "optimizer: " + counted(made->parameters, "parameter") + " in " + counted(made->groups, "group");
+    const std::string text = (made->joined == 0 ? "" : "warning: ") + std::string("optimizer: ") + counted(made->parameters, "parameter") +
+                             " in " + counted(made->groups, "group");
     if (made->joined == 0) context.info(text + (made->changed == 0 ? ", which have this form already" : ""));
     else
       context.warn(text +
-                   ": the flat form does not say which, so neighbours with equal values are one, and a trainer with more groups will "
-                   "not load it");
+                   ": the flat form does not name them, so neighbours with equal values are one; a trainer with more will not load it");
   }
   describe_selection(context, result.selected.selection);
   describe_plan(context);

@@ -11,6 +11,7 @@ for are models for which FOLDER has a map that was written by hand. Exits 77 (sk
 import bisect
 import collections
 import functools
+import itertools
 import json
 import re
 import subprocess
@@ -28,7 +29,12 @@ from case import check, finish
 from tiny_models import MADE_BY, LeftOut, built, configured, families, families_of, keep_lines, leaves, made_maps, numbered, shapes_of, where
 
 DCPCTL, WHAT, FOLDER, ONLY = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:]
-OPTIONS = ("attention_bias", "mlp_bias", "use_qk_norm", "qkv_bias", "use_bias", "add_bias_linear")  # give a model tensors that another has not
+# They give a model tensors that another has not: booleans, and sizes that may be 0.
+OPTIONS = ("attention_bias", "mlp_bias", "use_qk_norm", "qkv_bias", "use_bias", "add_bias_linear", "use_attention_gate")
+SIZES = ("shared_intermediate_size", "num_shared_experts", "n_shared_experts", "moe_num_shared_experts")
+# Of these, a model has other tensors in place of some.
+INSTEAD = {"q_lora_rank": lambda was: None, "mlp_only_layers": lambda was: [1, 3], "first_k_dense_replace": lambda was: 4,
+           "mlp_layer_types": lambda was: ["sparse" if i % 3 else "dense" for i in range(len(was))]}  # fmt: skip
 LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "depth", "encoder_layers", "decoder_layers")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
@@ -83,10 +89,8 @@ def numbers_in(names):
 class Sizes:
     """The dims of what a tiny model has in memory, as products of what config.json says: what each of its numbers changes when it is doubled shows it."""
 
-    def __init__(self, model_type, options):
-        self.on = dict.fromkeys(options, True)  # those that give it more tensors
-        if self.at(model_type, {}) is None:
-            self.on = {}
+    def __init__(self, model_type, on):
+        self.on = on
         base = configured(model_type, {}, self.on)
         says, self.values, self.lines, self.changes = leaves(base.to_dict()), {}, {}, {}
         heads = {p[: -len("num_attention_heads")] for p in says if p.endswith("num_attention_heads") and says[p]}
@@ -95,6 +99,8 @@ class Sizes:
         given = {p: v for p, v in given.items() if self.at(model_type, {p: v}) == self.shapes}
         self.unsure = set()
         for path, value in {**says, **given}.items():
+            if base.attribute_map.get(path) in says:  # another name of that
+                continue
             if isinstance(value, bool):
                 if path.split(".")[-1] != "tie_word_embeddings":
                     self.unsure |= {k for k, s in (self.at(model_type, {path: not value}) or {}).items() if k in self.shapes and s != self.shapes[k]}
@@ -108,6 +114,16 @@ class Sizes:
             return shapes_of(configured(model_type, {}, {**self.on, **at}))
         except Exception:  # it does not go with the others
             return None
+
+    def take(self, other):
+        """What another has that is not here."""
+        more = set(other.shapes) - set(self.shapes)
+        for path, value in other.values.items():
+            self.values.setdefault(path, value)
+            self.changes.setdefault(path, {}).update({k: s for k, s in other.changes[path].items() if k in more})
+        self.fallback |= other.fallback
+        self.unsure |= other.unsure & more
+        self.shapes |= {k: other.shapes[k] for k in more}
 
     def dims(self, key):
         """A text for each, None where nothing says it."""
@@ -202,16 +218,43 @@ class Maker:
         base = built(model_type, {})
         self.model_class, self.keeps = type(base).__name__, keep_lines(base)
         says = leaves(base.config.to_dict())
-        self.options = {p: v for p, v in says.items() if p.split(".")[-1] in OPTIONS and isinstance(v, bool)}
+        word = lambda path: path.split(".")[-1]
+        defaults = leaves(type(base.config)().to_dict())
+        self.options = {p: v for p, v in says.items() if word(p) in OPTIONS and isinstance(v, bool)}
+        self.options |= {p: v for p, v in says.items() if word(p) in SIZES and isinstance(v, int) and self.differs(base, {p: 0 if v else 2})}
+        self.by_default = {p: bool(defaults.get(p)) for p in self.options}
+        self.instead = [at for p, v in says.items() if word(p) in INSTEAD and (v or v == []) and self.differs(base, at := {p: INSTEAD[word(p)](v)})]
         self.add(base)
         for path, value in self.options.items():
-            self.add(built(model_type, {}, {path: not value}))
-        self.axes = Sizes(model_type, self.options)
+            self.add(built(model_type, {}, {path: self.other(path, value)}))
+        on = {p: v or self.other(p, v) for p, v in self.options.items()}
+        on = on if self.shapes_at(on) else {}
+        self.axes = Sizes(model_type, on)
+        self.alternatives = [({}, 0)]  # and where in `variants`: the one with fewest tensors, then with all
+        for at in self.instead:
+            self.alternatives.append((at, len(self.variants)))
+            self.add(built(model_type, {}, at))
+            self.axes.take(Sizes(model_type, {**on, **at}))
+        for at, _ in self.alternatives if on else []:
+            self.add(built(model_type, {}, {**on, **at}))
         self.texts = Texts(self.variants[0][0])
         self.ties = self.tied(base)
         _, memory, published = self.variants[0]
         published_as = {int(t.flatten()[0]): k for k, t in published.items()}
         self.names = {k: published_as.get(int(memory[k].flatten()[0]), k) for pair in self.ties[0].items() for k in pair}
+
+    @staticmethod
+    def other(path, value):
+        return not value if isinstance(value, bool) else 0 if value else 2
+
+    def shapes_at(self, at):
+        try:
+            return shapes_of(configured(self.model_type, {}, at))
+        except Exception:  # it does not go with the others
+            return None
+
+    def differs(self, base, at):
+        return (shapes := self.shapes_at(at)) is not None and set(shapes) != set(base.state_dict())
 
     def add(self, model):
         memory = numbered(model.float())
@@ -375,30 +418,35 @@ class Maker:
                 found[text].add(outer)
                 all_lines.setdefault(text, None)
             present.append(found)
-        base = present[0]
-        order = list(all_lines)
+        base, order = present[0], list(all_lines)
         text = [t for t in order if "l" not in re.findall(r"\{(\w+)\}", t)]
         layered = [t for t in order if t not in text]
         layers = set().union(*(base[t] for t in layered if t in base)) if layered else set()
-        everywhere = [t for t in layered if base.get(t) == layers]
-        partly = [t for t in layered if t in base and t not in everywhere]
-        more = [t for t in order if t not in base]
-        rare = {t for t in order if any(t not in found for found in present)}  # a variant lacks it
-        self.when = {t: self.required(t, present) if t in rare else "" for t in order}
+        fewest = [present[at] for _, at in self.alternatives]
+        most = present[len(present) - len(fewest) :] if len(present) > len(fewest) + len(self.options) else fewest
+        spots_of = lambda t, founds: frozenset((a, n) for a, found in enumerate(founds) for n in found.get(t, ()))
+        spots, all_spots = {t: spots_of(t, fewest) for t in layered}, frozenset((a, n) for a in range(len(fewest)) for n in layers)
+        everywhere = [t for t in layered if spots[t] == all_spots]
+        partly = [t for t in layered if spots[t] and t not in everywhere]
+        toggled = present[: 1 + len(self.options)]
+        rare = {t for t in order if any(t in found for found in toggled) and any(t not in found for found in toggled)}
+        self.when = {t: self.required(t, toggled) if t in rare else "" for t in order}
+        if odd := [t for t in text if t not in rare and any(t not in found for found in present)]:
+            raise LeftOut(f"some models alone have {odd[0]}")
         lines = [t for t in text if t not in layered]
         begin = [t for t in lines if "embed" in t]
-        somewhere = {t: set().union(*(found[t] for found in present if t in found)) for t in layered if t in more}  # in some layers, by an option
-        inner = {t: at for t, at in somewhere.items() if partly and at != layers}
-        branches, placed = self.branches(partly, base, layers, inner)
+        more = [t for t in layered if not spots[t]]  # by an option alone
+        self.inner = {t: at for t in more if partly and (at := spots_of(t, most)) and at != all_spots}
+        branches, placed = [], set()
+        if partly:
+            kinds = collections.OrderedDict()
+            for t in sorted(partly, key=lambda t: min(spots[t])):
+                kinds.setdefault(spots[t], []).append(t)
+            branches = self.blocks(kinds, all_spots, placed)
         told = lambda ts: [self.with_axes(t) + self.when[t] for t in ts]
-        lines = told([*begin, *everywhere]) + branches + told([t for t in layered if t in more and t not in placed]) + told([t for t in lines if t not in begin])
+        lines = told([*begin, *everywhere]) + branches + told([t for t in more if t not in placed]) + told([t for t in lines if t not in begin])
         ties = self.tie_lines()
         return self.head(lines + ties) + lines + ties
-
-    def with_axes(self, text):
-        """A line that moves nothing, with the sizes that config.json gives."""
-        dims = self.axes.bracketed(self.alike[text]) if text in self.alike else None
-        return " = ".join(f"{side} [{' '.join(dims)}]" for side in text.split(" = ")) if dims else text
 
     def required(self, text, present):
         """By which option there is such a tensor."""
@@ -407,26 +455,46 @@ class Maker:
         if len(by) != 1:
             return " optional"
         path, value = by[0]
-        return f" required {'when' if (text in base) == value else 'unless'} {path}{' | true' if value else ''}"
+        return f" required {'when' if (text in base) == bool(value) else 'unless'} {path}{' | true' if self.by_default[path] else ''}"
 
-    def branches(self, partly, base, layers, inner):
-        """What only some layers have: one branch for each kind of layer; and those of `inner` that have found a place in all of their layers."""
-        kinds = collections.OrderedDict()
-        for n in sorted(layers):
-            kinds.setdefault(tuple(t for t in partly if n in base[t]), set()).add(n)
-        kinds = {k: at for k, at in kinds.items() if k}
-        placed = {t for t, at in inner.items() if at == set().union(*(of for of in kinds.values() if of <= at))}
-        told = [["  " + self.with_axes(t) + self.when[t] for t in [*kind, *(t for t in inner if t in placed and at <= inner[t])]] for kind, at in kinds.items()]
-        if not told:
-            return [], placed
-        whole = len({n for t in partly for n in base[t]}) == len(layers)
-        if len(told) == 1:
-            return ["optional", *told[0], "end"], placed
-        text = []
-        for i, kind in enumerate(told):
-            text += ["either  # layers differ" if i == 0 else "or"] + kind
-        text += ["end"]
-        return (text if whole else ["optional", *("  " + t for t in text), "end"]), placed
+    def blocks(self, kinds, all_spots, placed):
+        """What only some layers have: {where: lines}. Kinds of which each layer has one are branches; what is within one of these lies in it."""
+        left, groups = dict(kinds), []
+        whole = lambda group: sum(map(len, group)) == len(all_spots) == len(frozenset().union(*group))
+        while group := next((g for n in (2, 3, 4) for g in itertools.combinations(left, n) if whole(g)), None):
+            groups.append(group)
+            left = {at: of for at, of in left.items() if at not in group}
+        within = collections.defaultdict(dict)
+        for at in list(left):
+            if around := [kind for group in groups for kind in group if at < kind]:
+                within[min(around, key=len)][at] = left.pop(at)
+        while left:  # a layer may have none of these
+            group = []
+            for at in left:
+                if all(at.isdisjoint(other) for other in group):
+                    group.append(at)
+            groups.append(tuple(group))
+            left = {at: of for at, of in left.items() if at not in group}
+        options = collections.defaultdict(list)
+        for text, at in self.inner.items():
+            for group in groups:
+                if (its := [kind for kind in group if kind <= at]) and frozenset().union(*its) == at and text not in placed:
+                    placed.add(text)
+                    for kind in its:
+                        options[kind].append(text)
+        lines = []
+        for group in sorted(groups, key=lambda g: list(kinds).index(g[0])):
+            its = [["  " + self.with_axes(t) + self.when[t] for t in [*kinds[k], *options[k]]] + ["  " + b for b in self.blocks(within[k], k, placed)] for k in group]
+            text = [line for i, one in enumerate(its) for line in ["either  # layers differ" if i == 0 else "or", *one]] + ["end"]
+            if not whole(group):
+                text = ["optional", *(its[0] if len(its) == 1 else ("  " + line for line in text)), "end"]
+            lines += text
+        return lines
+
+    def with_axes(self, text):
+        """A line that moves nothing, with the sizes that config.json gives."""
+        dims = self.axes.bracketed(self.alike[text]) if text in self.alike else None
+        return " = ".join(f"{side} [{' '.join(dims)}]" for side in text.split(" = ")) if dims else text
 
     def head(self, lines):
         head = []

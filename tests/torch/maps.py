@@ -79,6 +79,16 @@ MODELS = {  # name: class, sizes
     "deepseek_v3_mtp": ("DeepseekV3", DEEPSEEK),  # what predicts a further token is added where it is published
     "glm4_moe": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True, "attention_bias": True}),
     "glm4_moe_plain": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8}),
+    # Of families whose maps are made: models that have other tensors than most.
+    "deepseek_v2_one_rank": ("DeepseekV2", {**DEEPSEEK, "q_lora_rank": None}),
+    "deepseek_v2_biases": ("DeepseekV2", {**DEEPSEEK, "q_lora_rank": None, "attention_bias": True, "mlp_bias": True}),
+    "glm4_moe_lite_one_rank": ("Glm4MoeLite", {**DEEPSEEK, "q_lora_rank": None, "mlp_layer_types": ["dense", "sparse", "sparse"]}),
+    "qwen3_next_mixed": ("Qwen3Next", {**SHARED, **RECURRENT, "mlp_only_layers": [1, 3]}),
+    "qwen3_next_sparse": ("Qwen3Next", {**SHARED, **RECURRENT, "decoder_sparse_step": 2}),
+    "flint_mixed": ("Flint", {**EXPERTS, "mlp_only_layers": [1]}),
+    "mellum_mixed": ("Mellum", {**EXPERTS, "mlp_layer_types": ["dense", "sparse", "sparse"]}),
+    "lfm3_no_gate": ("Lfm3", {**SMALL, "use_attention_gate": False}),
+    "granitemoeshared_none": ("GraniteMoeShared", {**SMALL, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "glm4": ("Glm4", {**SMALL, "head_dim": 12}),
     "glm4_plain": ("Glm4", {**SMALL, "head_dim": 12, "attention_bias": False, "tie_word_embeddings": True}),
     "smollm3": ("SmolLM3", {**SMALL, "no_rope_layer_interval": 2}),
@@ -144,6 +154,7 @@ def made(name):
 def from_memory(name, scratch):
     model = made(name)
     model.save_pretrained(scratch / "hf")
+    dcpctl("verify", scratch / "hf")
     config = json.loads((scratch / "hf/config.json").read_text())
     architectures = config.pop("architectures")
     if config.get("tie_word_embeddings") == type(model.config)().tie_word_embeddings:  # older releases leave out what is the class's default
