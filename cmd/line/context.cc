@@ -133,6 +133,7 @@ static std::string hint_of_swap(const Context& context, const Problem& p) try {
 
 // The folder around a data file, or a checkpoint in one file.
 static std::string checkpoint_of(const Context& context, const std::string& file) try {
+  if (std::ranges::find(context.sources, file) != context.sources.end()) return file;
   const std::string around = folder_around(file);
   return is_checkpoint_folder(context.store, around) ? around : file;
 } catch (const Error&) {

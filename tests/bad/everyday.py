@@ -8,6 +8,12 @@ def damaged(c, key="model.w"):
     record.crc = record.true_crc() ^ 1
 
 
+def with_optimizer(c):
+    """Its object is an optimizer's, which can be dropped."""
+    c.item("step").key, c.blobs, c.paths["optimizer"] = "optimizer", ["optimizer"], ("optimizer",)
+    del c.paths["step"]
+
+
 def beside(c, name, change=lambda other: None):
     """Another checkpoint."""
     other = small(c.folder.parent / name)
@@ -177,8 +183,9 @@ def a_step_whose_model_is_not_what_was_saved(c):
     dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': crc_mismatch (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
     dcpctl: 'run/step-1' is damaged, and is left alone
     """
-    beside(c, "run/step-1", damaged)
-    beside(c, "run/step-2")
+    beside(c, "run/step-1", lambda other: (damaged(other), with_optimizer(other)))
+    beside(c, "run/step-2", with_optimizer)
+    (c.folder.parent / "run/.dcpctl-whole").mkdir()  # so that nothing can be noted
 
 
 @case("whole_steps_lacking", "prune run --keep-latest 1 --yes -q", exit=1)

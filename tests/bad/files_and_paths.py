@@ -332,6 +332,7 @@ def a_folder_of_checkpoints(c):
 def a_data_file_instead_of_the_folder(c):
     """
     dcpctl: ckpt/__0_0.distcp: not_checkpoint (got a data file of a DCP checkpoint, expected the folder that it is in)
+    hint: give 'ckpt'
     """
 
 
