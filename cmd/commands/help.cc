@@ -106,7 +106,7 @@ int explain(ProblemId id, Context& context) {
   }
   std::string text = std::string(id_name(id)) + ": " + p.what + "\n";
   text += "  exit code " + std::to_string(static_cast<int>(exit.code)) + ": " + std::string(exit.meaning) + "\n";
-  if (exit.code == Exit::kInput) text += "  exit code 1 where inspect or verify report it among others\n";
+  if (exit.code == Exit::kInput) text += "  exit code 1 where it is one of the findings of inspect or verify\n";
   if (!p.hint.empty()) text += "  what helps: " + p.hint + "\n";
   return context.print(fitted(context, text, STDOUT_FILENO)), 0;
 }

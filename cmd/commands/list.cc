@@ -127,7 +127,10 @@ void add_list(Command& c, Context& context) {
       .in(table);
   c.flag("--reverse", o.reverse, "Oldest first at a terminal, newest first elsewhere").excludes("--latest").in(table);
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
-  c.flag("--latest-full", o.latest_full, "The newest complete one that has model and optimizer").in(group).excludes("--latest-model");
+  c.flag("--latest-full", o.latest_full,
+         "The newest complete one to resume from: full, or where no step has an optimizer, with other state")
+      .in(group)
+      .excludes("--latest-model");
   c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);
   c.option("--after", o.after, "N|latest", "Only a step with a number above N, or above that of the current newest one")
       .offers(Offer::kSteps)

@@ -100,7 +100,8 @@ std::unique_ptr<Display> Context::show(const Progress& progress, const std::atom
 
 // Of what is not there: what lies beside it under a similar name, where that can be listed.
 static std::string hint_of_neighbours(const Context& context, const std::string& path) try {
-  if (scheme_of(path).starts_with("http")) return "a web server lists no folders: give a checkpoint's own, such as .../step-1000";
+  if (scheme_of(path).starts_with("http"))
+    return "a web server lists no folders: give the address of one checkpoint, such as .../step-1000";
   if (!scheme_of(path).empty()) return {};
   const std::string name = split_path(path).name;
   Closest near(name);

@@ -86,6 +86,7 @@ std::string state_of(const InspectResult& found) {
   if (damage > 0 || (missing > 0 && !is_metadata)) add("damaged");
   if (missing > 0) add(counted(missing, "file") + (is_metadata ? " not here" : " missing"));
   if (unreadable > 0) add("not fully readable");
+  if (text.empty() && found.left_out_findings > 0) return ", nothing missing of these keys";
   return text.empty() && !found.catalog().single_file ? ", nothing missing" : text;
 }
 
@@ -108,7 +109,7 @@ std::string loads_text(const InspectResult& found) {
   const bool is_of_one = !p.loads_in.starts_with(">=");  // 1.13, before all that count
   text += "torch " + (is_of_one ? p.loads_in : p.loads_in.substr(2) + " or later");
   std::vector<std::string> packages = p.packages;
-  for (const auto& [tensor, cls] : found.subclasses) {  // its items hold them: other metadata makes no torch do without
+  for (const auto& [tensor, cls] : found.subclasses) {  // new metadata does not help: the items themselves hold these classes
     const std::string package = cls.substr(0, cls.find('.'));
     if (package != "torch" && std::ranges::find(packages, package) == packages.end()) packages.push_back(package);
   }
@@ -117,8 +118,8 @@ std::string loads_text(const InspectResult& found) {
   const bool is_dtype_newer =
       std::ranges::any_of(catalog.tensors, [](const Tensor& t) { return !t.dtype_known || facts_of(t.dtype).since_torch > kOldest; });
   const bool is_transformed = std::ranges::any_of(catalog.items, [](const Item& i) { return i.transforms != 0; });
-  const bool is_metadatas = !is_damaged && !is_dtype_newer && !is_transformed && found.subclasses.empty();
-  if (is_metadatas && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
+  const bool new_metadata_helps = !is_damaged && !is_dtype_newer && !is_transformed && found.subclasses.empty();
+  if (new_metadata_helps && (is_of_one || release_number(p.loads_in.substr(2)) > kOldest)) {
     text += "; 'dcpctl edit " + shell_word(catalog.path) + " OUT' makes it load in 2.4 or later";
   }
   return text + "\n";

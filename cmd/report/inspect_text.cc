@@ -294,6 +294,8 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   if (state.keys == 0) text += "model only: no optimizer or other training state\n";
   else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
   else if (!state.has_state()) text += "model only, plus " + counted(state.keys, "key") + " that training does not resume from\n";
+  else if (std::ranges::none_of(state.groups, [](const KeyGroup& g) { return is_optimizers(g); }))
+    text += "no optimizer: " + counted(state.keys, "key") + " of other training state beside the model\n";
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
   std::vector<std::string> parts;
   if (state.models.size() > 1) parts.push_back("several models");

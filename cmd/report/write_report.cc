@@ -150,8 +150,9 @@ void WriteReport::describe(Context& context) const {
                              " in " + counted(made->groups, "group");
     if (made->joined == 0) context.info(text + (made->changed == 0 ? ", which have this form already" : ""));
     else
-      context.warn(text +
-                   ": the flat form does not name them, so neighbours with equal values are one; a trainer with more will not load it");
+      context.warn(
+          text +
+          ": the flat form does not name groups, so neighbouring ones with equal values became one; a trainer with more does not load it");
   }
   describe_selection(context, result.selected.selection);
   describe_plan(context);

@@ -24,6 +24,7 @@ struct InspectRequest {
 struct InspectResult {
   FrozenCatalog opened;
   std::vector<Problem> findings;
+  uint64_t left_out_findings = 0;  // about keys that the selection leaves out, and not in findings
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;        // see items/values.h
   std::map<TensorId, std::string> subclasses;  // see items/values.h

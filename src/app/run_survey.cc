@@ -20,11 +20,12 @@
 namespace dcp {
 namespace {
 
-// A save writes its index last. One that was cut short has none, or one that ends early or was never written; one whose index is whole did finish, and what
-// it lacks may lie elsewhere. Whatever else is wrong may be a newer torch's doing, a disk that cannot be read, or damage that somebody wants to look at.
-StepState state_of(ProblemId fault) {
-  switch (fault) {
-    case ProblemId::not_checkpoint:
+// A save writes its index last. One that was cut short has none, or one that ends early or was never written, as has a checkpoint that is one file; one
+// whose index is whole did finish, and what it lacks may lie elsewhere. Whatever else is wrong may be a newer torch's doing, a disk that cannot be read,
+// or damage that somebody wants to look at.
+StepState state_of(const Problem& fault, uint64_t files) {
+  switch (fault.id) {
+    case ProblemId::not_checkpoint: return StepState::kCut;
     case ProblemId::pickle_no_stop:
     case ProblemId::pickle_truncated:
     case ProblemId::pickle_frame:
@@ -32,7 +33,8 @@ StepState state_of(ProblemId fault) {
     case ProblemId::pickle_underflow:
     case ProblemId::pickle_no_mark:
     case ProblemId::pickle_memo_unset:
-    case ProblemId::safetensors_bad_length: return StepState::kCut;
+    case ProblemId::safetensors_bad_length:
+      return files == 1 || is_metadata_name(split_path(fault.place.path).name) ? StepState::kCut : StepState::kBroken;
     case ProblemId::file_missing:
     case ProblemId::item_past_end:
     case ProblemId::short_file:
@@ -112,7 +114,7 @@ class Surveyor {
 
   static StepState state_of(const Step& step, const StepFacts& facts) {
     if (step.unfinished) return StepState::kUnfinished;
-    if (facts.fault) return dcp::state_of(facts.fault->id);
+    if (facts.fault) return dcp::state_of(*facts.fault, facts.files);
     if (step.known_damaged) return StepState::kDamaged;
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
@@ -341,18 +343,19 @@ std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world,
                                      std::optional<uint64_t> after) {
   const std::vector<Step> steps = run_of(request, world).steps;
   const Surveyor surveyor(request, world, 1, memory_left(take_memory_cap(request.max_memory, world)));
-  std::optional<StepFacts> as_full;  // unless an older one has an optimizer
+  std::optional<StepFacts> as_full;  // unless a step has an optimizer
+  bool has_optimizer = false;
   for (size_t s = steps.size(); s-- > 0;) {
     const bool is_new = !after || steps[s].number > *after;
-    if (!is_new && !as_full) break;
+    if (!is_new && (!as_full || has_optimizer)) break;
     world.check_stop();
     StepFacts facts = surveyor.look(steps[s]);
-    if (as_full && facts.content == StepContent::kFull) as_full.reset();
+    has_optimizer |= facts.content == StepContent::kFull;
     if (facts.state != StepState::kComplete || !is_new) continue;
     if (!content || facts.content == *content) return facts;
     if (*content == StepContent::kFull && facts.content == StepContent::kNoOptimizer && !as_full) as_full = std::move(facts);
   }
-  return as_full;
+  return has_optimizer ? std::nullopt : as_full;
 }
 
 namespace {

@@ -65,7 +65,7 @@ Selected select_with(MapRequest& map, const Opened& opened, const VerifyRequest&
   try {
     if (map.is_given() || request.digests()) return select(opened, request.select, {.request = map}, world);
   } catch (const Error& e) {
-    if (e.problem().id != ProblemId::map_tensor_missing) throw;
+    if (e.problem().id != ProblemId::map_tensor_missing || request.digests()) throw;  // digests are of what the map makes
     findings.push_back(e.problem());
     findings.back().severity = Severity::kDamage;
     map = {};

@@ -169,9 +169,7 @@ namespace {
 bool has_its_bytes(const Catalog& catalog, KeyRef key) {
   const auto is_there = [&](ItemId id) {
     const Item& item = catalog.items[id];
-    if (item.file == kNone) return true;
-    const std::optional<uint64_t> bytes = catalog.files[item.file].bytes;
-    return bytes && item.offset <= *bytes && item.length <= *bytes - item.offset;
+    return item.file == kNone || catalog.files[item.file].reaches(item);
   };
   if (key.is_blob()) return is_there(catalog.item_of(key.blob()));
   const Tensor& t = catalog.tensors[key.tensor()];
@@ -197,7 +195,7 @@ void check_opened(const OpenedCatalog& opened, const std::function<bool(std::str
   if (first.got.empty() && !first.place.tensor.empty())
     for (size_t i = 1; i < std::min(faults.size(), kNamed); ++i) first.got += (i == 1 ? "also " : ", ") + shortened(faults[i].place.tensor);
   for (const Problem& p : opened.findings)
-    if (p.id == ProblemId::unfinished_save && !p.what.empty()) first.hint = p.what + "; " + p.hint;
+    if (p.id == ProblemId::unfinished_save) first.hint = p.what + "; " + p.hint;
   fail_with(std::move(first));
 }
 

@@ -223,11 +223,11 @@ bool PlainShards::repeat_rank(const PlainTensors& tensors, const std::vector<std
   return false;
 }
 
-// Ranks whose larger tensors differ have shards. A difference in a smaller one concerns only that key: beside shards of matrices, vectors are
-// replicated, and so may be a large matrix.
+// Ranks of which most bytes differ, in several tensors, or most matrices, have shards: beside these, vectors are replicated, and so may be a large
+// matrix. A difference in one small tensor concerns only that key.
 JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t count, std::vector<Problem>& findings) {
   constexpr uint64_t kLookedAt = 64 * kKiB;  // of each tensor that has no CRC
-  uint64_t bytes = 0, differing_bytes = 0, matrices = 0, differing_matrices = 0, largest = 0, largest_equal = 0;
+  uint64_t bytes = 0, differing_bytes = 0, matrices = 0, differing_matrices = 0;
   std::vector<std::string> equal, differing;
   for (const auto& [key, ranks] : tensors) {
     if (ranks.size() != count || ranks[0].dims.empty()) continue;
@@ -239,12 +239,11 @@ JoinedTensors PlainShards::refuse_shards(const PlainTensors& tensors, size_t cou
     const bool is_matrix = ranks[0].dims.size() > 1;
     bytes += its;
     matrices += is_matrix;
-    (differs ? largest : largest_equal) = std::max(differs ? largest : largest_equal, volume(ranks[0].dims));
     if (!differs) continue;
     differing_bytes += its;
     differing_matrices += is_matrix;
   }
-  const bool is_most = differing_bytes > bytes / 2 && largest >= largest_equal && (differing.size() > 1 || equal.empty());
+  const bool is_most = differing_bytes > bytes / 2 && (differing.size() > 1 || equal.empty());
   if (!is_most && 2 * differing_matrices <= matrices) return {};
   JoinedTensors all;
   for (const auto* keys : {&equal, &differing})

@@ -43,7 +43,7 @@ class PlainShards {
   // Joins the parts of tensors along OpenOptions::shards_on_dim. Tensors that are whole on all ranks, and those about which ranks only seem
   // to contradict each other, are left unchanged. Adds findings about what cannot be known.
   JoinedTensors join(const PlainTensors& tensors, size_t ranks, std::vector<Problem>& findings);
-  // If most bytes differ between ranks, and the largest tensor, they are parts. Then findings are added, and nothing is joined.
+  // If most bytes or most matrices differ between ranks, they are parts. Then findings are added, and nothing is joined.
   JoinedTensors refuse_shards(const PlainTensors& tensors, size_t ranks, std::vector<Problem>& findings);
   // Whether the directories show that all files hold the same tensors.
   static bool are_same(const PlainTensors& tensors, size_t ranks);

@@ -339,7 +339,7 @@ std::set<std::string, std::less<>> note_unreferenced(TorchFile& file) {
   return named;
 }
 
-// The pickle of a file without CRCs.
+// Refuses a name that is one of torch's but for a byte: in a file without CRCs, a flipped bit would make objects of tensors.
 void check_names(const TorchFile& file) {
   for (const auto& [module, name] : file.graph->globals()) {
     const std::string global = std::string(module) + "." + std::string(name);

@@ -83,8 +83,8 @@ std::string map_taking(std::span<const std::string_view> keys, std::string_view 
 
 std::string releases_of(std::span<const std::string_view> keys, const Limits& limits) {
   for (const BuiltinMap& m : builtin_maps()) {
-    const bool is_told = m.text.find("\nrelease ") != m.text.npos && !keys.empty() && may_name(m.text, keys.front());
-    if (!is_told) continue;                                           // to read a map takes a tenth of a small checkpoint's time
+    const bool may_tell = m.text.find("\nrelease ") != m.text.npos && !keys.empty() && may_name(m.text, keys.front());
+    if (!may_tell) continue;                                          // to read a map takes a tenth of a small checkpoint's time
     const ModelMap map = parse(m.text, std::string(m.name), limits);  // names alone: what the lines move needs no proof here
     const auto place = place_of_release(map, keys);
     if (place)

@@ -423,7 +423,8 @@ bool TrainingState::has_state() const {
 }
 
 bool is_optimizers(const KeyGroup& g) {
-  return g.sign <= kSlots || (g.sign == kName && names_optimizer(g.path.substr(g.path.rfind('.') + 1)));
+  const std::string_view name = std::string_view(g.path).substr(g.path.rfind('.') + 1);
+  return g.sign <= kSlots || (g.sign == kName && (name.starts_with("opt") || names_optimizer(name)));
 }
 
 // Of the model all but its _extra_state; where the model is an object, or there is none, also what stands in its place.

@@ -229,11 +229,11 @@ def parts_beside_what_is_the_same(c):
     shards(c, {"w": (4, 8)}, {"w": (4, 8)}, pos=(32,))
 
 
-@case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
-def what_is_smaller_than_what_is_the_same_is_no_part(c):
+@case("ranks_are_shards", "consolidate ranks out.pt", "convert ranks out")
+def most_bytes_differ_beside_a_matrix_that_does_not(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x280: tensor 'model.b': duplicates_differ: a value different from that in ranks/model_world_size_2_rank_0.pt
-    hint: its own
+    dcpctl: ranks: ranks_are_shards: model.b, model.rng; the same on all ranks: model.w
+    hint: --shards-on-dim 0 joins them
     """
     shards(c, {"b": (8,), "rng": (16,)}, {"b": (8,), "rng": (16,)}, w=(4, 8))
 

@@ -215,7 +215,7 @@ def try_refusals(scratch):
     said = dcpctl("reshard", scratch / "lr2", scratch / "none", "--optimizer", "nested", code=3)
     check("a value different from that of" in said, said)
     said = dcpctl("reshard", scratch / "lr1", scratch / "one", "--optimizer", "nested")
-    check("warning: optimizer: 2 parameters in 1 group: the flat form does not name them, so neighbours with equal values are one" in said, said)
+    check("warning: optimizer: 2 parameters in 1 group: the flat form does not name groups, so neighbouring ones with equal values became one" in said, said)
     said = dcpctl("reshard", scratch / "one", scratch / "again", "--optimizer", "flat")
     check("2 parameters in 1 group\n" in said, said)
 

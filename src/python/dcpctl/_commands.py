@@ -51,7 +51,7 @@ def list(
     html: Also write a page with pictures to FILE: the run over time, and what prune would take
     reverse: Oldest first at a terminal, newest first elsewhere
     latest: Print the path of the newest complete step
-    latest_full: The newest complete one that has model and optimizer
+    latest_full: The newest complete one to resume from: full, or where no step has an optimizer, with other state
     latest_model: The newest complete one that has the model alone
     after: Only a step with a number above N, or above that of the current newest one
     wait: Wait that long for one (or 10min, 12h), with --after latest for the next; exit code 1 if none appears

@@ -138,7 +138,9 @@ class Comparison {
     if (value.value.kind == Kind::kUnset && !value.info.resolved) return;  // an empty dict has no key of its own
     key.remove_prefix(key.find('.') + 1);                                  // the part's name
     if (key.starts_with("rank_")) key.remove_prefix(key.find('.') + 1);
-    const auto found = files_[item.file].find(std::string(key));
+    auto found = files_[item.file].find(std::string(key));
+    if (found == files_[item.file].end())  // an object that differs, of a rank: KEY.rank_0
+      found = files_[item.file].find(std::string(key.substr(0, key.rfind(".rank_"))));
     must(found != files_[item.file].end(), "the file has the key");
     const Alone& own = found->second;
     must(item.offset == own.offset && item.length == own.length, "the item is the key's");
