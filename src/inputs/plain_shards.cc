@@ -258,7 +258,7 @@ void PlainShards::add_shards(const PlainTensors& tensors, std::vector<std::strin
   uint64_t bytes[2] = {};
   const auto joins = [&](const std::string& key, size_t d) { return can_join(tensors.find(key)->second, d); };
   for (const std::string& key : differing)
-    for (const size_t d : {0, 1})
+    for (const size_t d : {size_t{0}, size_t{1}})
       if (joins(key, d)) bytes[d] += tensors.find(key)->second[0].info->record_bytes + 1;
   const size_t dim = bytes[1] > bytes[0];
   const auto rest = std::ranges::stable_partition(differing, [&](const std::string& key) { return joins(key, dim); });
