@@ -17,8 +17,8 @@ terminal it asks; elsewhere it needs --yes.
 
   --keep-latest K   keep the complete steps with the K highest numbers
   --keep-every N    also keep steps whose number is a multiple of N
-  --partial         delete unfinished steps, which have no index or a part of one, and folders named like an unfinished save (tmp_step-5), if
-                    nothing in them changed for --grace; damaged steps stay
+  --partial         delete unfinished steps, which have no index, and folders named like an unfinished save (tmp_step-5), if nothing in them
+                    changed for --grace; damaged steps stay
   --older-than AGE  of the steps to be deleted, delete only those older than AGE
   --drop-optimizer  full steps keep their model and lose the rest instead of being deleted; no complete step is deleted
 

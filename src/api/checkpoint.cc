@@ -140,7 +140,7 @@ Facts facts_of(const Checkpoint::State& state) {
   // The last name that says one: run/step-1000/model.pt is of step 1000.
   for (std::string path = catalog.path; !facts.step && !path.empty();) {
     const dcp::SplitPath split = dcp::split_path(path);
-    if (dcp::names_step(split.name)) facts.step = dcp::last_integer(split.name);
+    if (dcp::names_step(split.name)) facts.step = dcp::step_number(split.name);
     path = split.prefix.substr(0, split.prefix.find_last_not_of('/') + 1);
   }
   return facts;

@@ -31,6 +31,8 @@ class Judge {
     std::string why = why_kept(step);
     for (const RunPointer& p : run_.pointers)
       if (why.empty() && p.step == s) why = "'" + escaped(p.name) + "' leads to it";
+    for (const StepFacts& other : run_.steps)
+      if (why.empty() && other.is_link && &other != &step && other.id == step.id) why = "'" + escaped(other.name) + "' leads to it";
     if (why.empty()) why = narrowed(step);
     if (!why.empty()) return {Fate::kKeep, std::move(why), counts(step)};
     if (step.state != StepState::kComplete) return {Fate::kDelete, std::string(word_of(step))};

@@ -20,12 +20,17 @@
 namespace dcp {
 namespace {
 
-// A save writes its index last. One that was cut short has none, or one that ends early or was never written, as has a checkpoint that is one file; one
-// whose index is whole did finish, and what it lacks may lie elsewhere. Whatever else is wrong may be a newer torch's doing, a disk that cannot be read,
-// or damage that somebody wants to look at.
-StepState state_of(const Problem& fault, uint64_t files) {
-  switch (fault.id) {
+// A save writes its index last: one that was cut short has none. Where there is one, the save did finish, and what is missing or damaged may lie
+// elsewhere, or be wanted by somebody. Whatever else is wrong may be a newer torch's doing, or a disk that cannot be read.
+StepState state_of(ProblemId fault) {
+  switch (fault) {
     case ProblemId::not_checkpoint: return StepState::kCut;
+    case ProblemId::file_missing:
+    case ProblemId::item_past_end:
+    case ProblemId::short_file:
+    case ProblemId::rank_missing:
+    case ProblemId::shard_file_missing:
+    case ProblemId::hf_index_no_tensor:
     case ProblemId::pickle_no_stop:
     case ProblemId::pickle_truncated:
     case ProblemId::pickle_frame:
@@ -33,14 +38,7 @@ StepState state_of(const Problem& fault, uint64_t files) {
     case ProblemId::pickle_underflow:
     case ProblemId::pickle_no_mark:
     case ProblemId::pickle_memo_unset:
-    case ProblemId::safetensors_bad_length:
-      return files == 1 || is_metadata_name(split_path(fault.place.path).name) ? StepState::kCut : StepState::kBroken;
-    case ProblemId::file_missing:
-    case ProblemId::item_past_end:
-    case ProblemId::short_file:
-    case ProblemId::rank_missing:
-    case ProblemId::shard_file_missing:
-    case ProblemId::hf_index_no_tensor: return StepState::kBroken;
+    case ProblemId::safetensors_bad_length: return StepState::kBroken;
     default: return StepState::kUnclear;
   }
 }
@@ -114,7 +112,7 @@ class Surveyor {
 
   static StepState state_of(const Step& step, const StepFacts& facts) {
     if (step.unfinished) return StepState::kUnfinished;
-    if (facts.fault) return dcp::state_of(*facts.fault, facts.files);
+    if (facts.fault) return dcp::state_of(facts.fault->id);
     if (step.known_damaged) return StepState::kDamaged;
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
@@ -136,7 +134,7 @@ class Surveyor {
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names[at].push_back(e.name);
-      if (holds_optimizer(e.name)) facts.optimizers.push_back(inner);
+      if (holds_optimizer(e.name) && file->bytes > 0) facts.optimizers.push_back(inner);
       ++facts.files;
       facts.bytes += file->bytes;
       if (file->names == 1) facts.bytes_of_its_own += file->bytes;
@@ -243,7 +241,7 @@ class PointerReader {
     while (!p.says.empty() && std::isspace(static_cast<unsigned char>(p.says.back()))) p.says.pop_back();
     const std::string name = split_path(without_trailing_slashes(std::filesystem::path(p.says).lexically_normal())).name;
     auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
-    const std::optional<uint64_t> number = last_integer(name);
+    const std::optional<uint64_t> number = step_number(name);
     if (step == survey_.steps.end() && number)
       step =
           std::ranges::find_if(survey_.steps, [&](const StepFacts& s) { return s.number == *number && s.state != StepState::kUnfinished; });

@@ -14,8 +14,8 @@ namespace dcp {
 enum class StepState : uint8_t {
   kComplete,    // its metadata parses, and every file that it names is there and long enough
   kLocked,      // a dcpctl is writing it
-  kCut,         // an interrupted save: no index, or a part of one
-  kBroken,      // by its index it lacks files or bytes: a save that was not written out, or not all of a copy
+  kCut,         // an interrupted save: no index
+  kBroken,      // its index is damaged, or names files or bytes that are not there
   kUnfinished,  // its name says that its save did not finish
   kUnmarked,    // whole as far as it goes, but it lacks its trainer's mark of a complete save, or a part that the step before it has
   kDamaged,     // it looked complete until it was read: prune finds this out, and notes it

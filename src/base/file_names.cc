@@ -58,6 +58,19 @@ std::optional<uint64_t> last_integer(std::string_view name) {
   return decimal<uint64_t>(name.substr(begin, end + 1 - begin));
 }
 
+std::optional<uint64_t> step_number(std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789";
+  for (size_t at = name.size(); at-- > 0;) {
+    const std::string_view rest = name.substr(at);
+    if (!rest.starts_with("step") && !rest.starts_with("iter")) continue;
+    const std::string_view number =
+        rest.substr(std::min(rest.find_first_not_of("=_-", rest.starts_with("iteration") ? size_t{9} : size_t{4}), rest.size()));
+    if (!number.empty() && kDigits.find(number[0]) != kDigits.npos)
+      return decimal<uint64_t>(number.substr(0, number.find_first_not_of(kDigits)));
+  }
+  return last_integer(name);
+}
+
 bool names_step(std::string_view name) {
   constexpr std::string_view kWords[] = {"step", "iter", "epoch", "checkpoint", "ckpt", "batch"};
   if (!last_integer(name)) return false;

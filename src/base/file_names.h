@@ -40,8 +40,10 @@ std::string beside(const std::string& path, std::string_view ending);
 
 // What the names of folders and files say about a step of a run.
 
-// The number of a step: the last integer of `step-20`, `checkpoint_5`, `epoch=0-step=100.ckpt`.
+// The last integer of a name.
 std::optional<uint64_t> last_integer(std::string_view name);
+// The number of a step by its name: the last one behind `step` or `iter`, as in epoch=0-step=100-val_loss=0.25.ckpt; else the last of all.
+std::optional<uint64_t> step_number(std::string_view name);
 
 // Whether a name with a number names a step: it contains a word such as "step", or is just the number.
 bool names_step(std::string_view name);

@@ -258,7 +258,7 @@ class StepFinder {
   }
 
   std::optional<uint64_t> number_of(const std::string& name) const {
-    if (!regex_) return last_integer(name);
+    if (!regex_) return step_number(name);
     std::smatch match;
     return std::regex_search(name, match, *regex_) ? decimal<uint64_t>(match[1].str()) : std::nullopt;
   }

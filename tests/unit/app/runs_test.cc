@@ -165,7 +165,7 @@ TEST_CASE("a step is complete when its metadata parses and every file is there a
   f.io.lock_elsewhere("/run/.step-6.dcpctl-lock");
   f.io.put("/run/.step-7.dcpctl-partial/.metadata", "is being made");
   CHECK(survey_text(survey_run(f.survey(), f.world)) ==
-        "1 complete\n2 cut not_checkpoint\n3 broken file_missing\n4 broken item_past_end\n5 cut pickle_truncated\n6 locked\n");
+        "1 complete\n2 cut not_checkpoint\n3 broken file_missing\n4 broken item_past_end\n5 broken pickle_truncated\n6 locked\n");
 }
 
 TEST_CASE("a tracker file is compared with what is there") {

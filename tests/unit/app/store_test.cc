@@ -125,9 +125,9 @@ TEST_CASE("the steps of a run in a store are listed, and the newest is read") {
   list_steps({.survey = {.run = kRun, .pattern = {}, .max_memory = kGiB, .threads = 2}}, b.in_store, found);
   REQUIRE(found.survey.steps.size() == 3);
   CHECK(found.survey.steps[0].state == StepState::kComplete);
-  CHECK(found.survey.steps[2].state == StepState::kCut);
+  CHECK(found.survey.steps[2].state == StepState::kBroken);
   REQUIRE(found.survey.pointers.size() == 1);
-  CHECK(found.survey.pointers[0].wrong == "points to step-300, which is unfinished");
+  CHECK(found.survey.pointers[0].wrong == "points to step-300, which is damaged");
 
   ReadRequest latest = reading(kRun);
   latest.source.step = "latest";
