@@ -293,8 +293,7 @@ std::string_view word_of(const Problem& fault) {
 
 std::string_view word_of(const StepFacts& step) {
   if (step.state == StepState::kComplete) return "complete";
-  const StepState unfinished[] = {StepState::kLocked, StepState::kUnfinished, StepState::kUnmarked, StepState::kCut};
-  if (std::ranges::find(unfinished, step.state) != std::end(unfinished)) return "unfinished";
+  if (step.state == StepState::kLocked || step.state == StepState::kUnfinished || step.state == StepState::kUnmarked) return "unfinished";
   return step.fault ? word_of(*step.fault) : "damaged";
 }
 
