@@ -17,14 +17,15 @@ terminal it asks; elsewhere it needs --yes.
 
   --keep-latest K   keep the complete steps with the K highest numbers
   --keep-every N    also keep steps whose number is a multiple of N
-  --partial         delete unfinished steps, which have no index, and folders named like an unfinished save (tmp_step-5), if nothing in them
-                    changed for --grace; damaged steps stay
+  --partial         delete unfinished steps, which have no .metadata (or other index), and folders named like an unfinished save (tmp_step-5), if
+                    nothing in them changed for --grace (10min); damaged steps stay
   --older-than AGE  of the steps to be deleted, delete only those older than AGE
   --drop-optimizer  full steps keep their model and lose the rest instead of being deleted; no complete step is deleted
 
 Whatever the rules say, these stay: the newest complete step with model and optimizer, the newest model-only one, damaged steps, steps that a link or
-a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged or lack a mark (dcpctl list --help), and
-folders that hold anything but a checkpoint's files.
+a small file of the run names ('best', 'latest', best_model_checkpoint of trainer_state.json), steps that hold what links in a step that stays lead
+to, steps that a dcpctl is writing, steps that cannot be judged or lack a mark (dcpctl list --help), and folders that hold anything but a
+checkpoint's files. If no step is complete, nothing is deleted.
 
 Before anything goes, the steps that count as kept are checked: structure and item headers of all, and the data of the newest full one
 (--verify all: of every step that stays; --no-verify: nothing), with the bytes that takes in the plan. A damaged step stays and does not

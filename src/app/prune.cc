@@ -37,7 +37,7 @@ class Pruning {
       weigh();
       something_goes_ = something_goes_ || result_.has_work();
     } while (checks() && !kept_.has_whole_heads(request_.check));
-    check_enough_whole(result_.survey, request_.rules);
+    check_enough_whole(result_.survey, request_.rules, result_.has_work());
     result_.to_read = checks() ? kept_.to_read(request_.check) : std::vector<size_t>();
   }
 
@@ -48,9 +48,11 @@ class Pruning {
 
   void carry_out() {
     const OpenFile run(world_.io, world_.io.open_folder(result_.survey.run));
+    keep_what_is_pointed_to();
     for (size_t s = 0; s < result_.decisions.size(); ++s) {
       const StepFacts& step = result_.survey.steps[s];
       world_.check_stop();
+      if (result_.done[s] == Done::kChanged) continue;
       switch (result_.decisions[s].fate) {
         case Fate::kKeep: put_in_order(step); break;
         case Fate::kDelete: remove(run.get(), s, step); break;
@@ -94,6 +96,15 @@ class Pruning {
     } catch (const Error& e) {
       decision = {Fate::kKeep, world_.events.line_of(e.problem())};
       return 0;
+    }
+  }
+
+  // A link or a tracker file may have come since the plan was made: it is asked again, and what now leads to a step keeps it.
+  void keep_what_is_pointed_to() {
+    for (const RunPointer& p : read_pointers(request_.survey.run, result_.survey, world_.store)) {
+      if (!p.step || result_.decisions[*p.step].fate == Fate::kKeep) continue;
+      result_.done[*p.step] = Done::kChanged;
+      world_.events.info("'" + escaped(result_.survey.steps[*p.step].path) + "' is kept: '" + escaped(p.name) + "' leads to it now");
     }
   }
 

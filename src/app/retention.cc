@@ -111,16 +111,47 @@ class Judge {
   std::set<std::pair<StepContent, uint64_t>> newest_;  // of each content its number
 };
 
+// Where the files and folders of steps are that links in steps lead to.
+class Links {
+ public:
+  explicit Links(const RunSurvey& run) : run_(run) {
+    if (std::ranges::all_of(run.steps, [](const StepFacts& s) { return s.leads_to.empty(); })) return;
+    for (size_t s = 0; s < run.steps.size(); ++s) {
+      step_of_[{run.steps[s].id.device, run.steps[s].id.inode}] = s;
+      for (const FileId& id : run.steps[s].inside) step_of_[{id.device, id.inode}] = s;
+    }
+  }
+
+  // A step that does not stay as it is, of which a step needs something.
+  std::optional<size_t> needed_by(size_t s, const std::vector<Decision>& decisions) const {
+    for (const FileId& target : run_.steps[s].leads_to) {
+      const auto step = step_of_.find({target.device, target.inode});
+      if (step != step_of_.end() && step->second != s && decisions[step->second].fate != Fate::kKeep) return step->second;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const RunSurvey& run_;
+  std::map<std::pair<uint64_t, uint64_t>, size_t> step_of_;  // device, inode
+};
+
 }  // namespace
 
 std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns) {
   const Judge judge(run, rules, now_ns);
   std::vector<Decision> decisions;
   for (size_t s = 0; s < run.steps.size(); ++s) decisions.push_back(judge.of(s));
+  const Links links(run);
+  for (size_t s = 0; s < run.steps.size();) {
+    const std::optional<size_t> needed = decisions[s].fate == Fate::kDelete ? std::nullopt : links.needed_by(s, decisions);
+    if (needed) decisions[*needed] = {Fate::kKeep, "links in '" + escaped(run.steps[s].name) + "' lead into it"};
+    s = needed ? 0 : s + 1;  // what stays may need others
+  }
   return decisions;
 }
 
-void check_enough_whole(const RunSurvey& run, const RetentionRules& rules) {
+void check_enough_whole(const RunSurvey& run, const RetentionRules& rules, bool something_goes) {
   std::set<uint64_t> whole, listed;  // numbers
   std::string damaged;
   for (const StepFacts& s : run.steps) {
@@ -130,9 +161,13 @@ void check_enough_whole(const RunSurvey& run, const RetentionRules& rules) {
     listed.insert(s.number);
   }
   const uint64_t wanted = std::min<uint64_t>(std::max<uint64_t>(rules.keep_latest.value_or(0), 1), listed.size());
-  if (damaged.empty() || whole.size() >= wanted) return;
-  Problem p = make_problem(ProblemId::whole_steps_lacking, {.path = run.run}, counted(whole.size(), "whole step"), std::to_string(wanted));
-  p.names = {damaged};
+  const bool is_last_resort = something_goes && whole.empty();  // what did not finish may be all that is left
+  if (!is_last_resort && (damaged.empty() || whole.size() >= wanted)) return;
+  Problem p = make_problem(ProblemId::whole_steps_lacking, {.path = run.run}, counted(whole.size(), "whole step"),
+                           std::to_string(std::max<uint64_t>(wanted, 1)));
+  if (damaged.empty())
+    p.hint = "no step is complete: what did not finish may be all that is left; look at it, and remove by hand what is not needed";
+  else p.names = {damaged};
   throw Error(std::move(p));
 }
 

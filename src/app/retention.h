@@ -29,11 +29,12 @@ struct Decision {
 };
 
 // One decision per step. Whatever the rules say, these stay: the newest complete full step, the newest model-only one, the newest without a
-// model; steps that a link or tracker file of the run leads to; locked steps, and incomplete ones that just changed; steps that cannot be
+// model; steps that a link or a file of the run leads to, or a link in a step that stays; locked steps, and incomplete ones that just changed; steps that cannot be
 // judged; damaged ones; folders that hold more than a checkpoint.
 std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns);
 
-// Throws whole_steps_lacking if, since some turned out to be damaged, there are fewer whole steps than the rules keep: at least one.
-void check_enough_whole(const RunSurvey& run, const RetentionRules& rules);
+// Throws whole_steps_lacking if, since some turned out to be damaged, there are fewer whole steps than the rules keep: at least one; or if
+// something goes, and none is whole.
+void check_enough_whole(const RunSurvey& run, const RetentionRules& rules, bool something_goes);
 
 }  // namespace dcp

@@ -13,6 +13,7 @@
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "files/remove_checkpoint.h"
+#include "format/json_text.h"
 #include "inputs/refuse.h"
 #include "inputs/run.h"
 #include "select/training_state.h"
@@ -123,12 +124,13 @@ class Surveyor {
     names.emplace_back();
     for (const DirEntry& e : store_.list(path)) {
       const std::string inner = path + "/" + e.name;
+      const std::optional<FileFacts> file = store_.facts(inner);
+      if (file) (e.link ? facts.leads_to : facts.inside).push_back(file->id);
       if (e.kind == FileKind::kDirectory && !e.link && levels > 0 && (!is_checkpoint || holds_data_alone(store_, inner, levels - 1))) {
         facts.levels = kLevels;
         weigh(inner, levels - 1, is_checkpoint, facts, names);
         continue;
       }
-      const std::optional<FileFacts> file = store_.facts(inner);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
       if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
@@ -203,17 +205,56 @@ bool is_latest_name(std::string_view name) {
 
 bool is_tracker_name(std::string_view name) { return is_latest_name(name) && (name.find('.') == name.npos || name.ends_with(".txt")); }
 
+std::string without_space_at_end(std::string_view text) {
+  return std::string(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));  // npos + 1 is 0
+}
+
+// Of the path, or the name, that a file says.
+std::string step_name_in(const std::string& says) {
+  return split_path(without_trailing_slashes(std::filesystem::path(says).lexically_normal())).name;
+}
+
 // A link or a tracker file of the run that names a step, or should.
 class PointerReader {
  public:
   PointerReader(Store& store, const RunSurvey& survey) : store_(store), survey_(survey), newest_(survey.newest()) {}
 
-  std::optional<RunPointer> read(const std::string& folder, const DirEntry& e) const {
+  // Of a name in the folder.
+  std::vector<RunPointer> read(const std::string& folder, const DirEntry& e) const {
     const bool is_step = std::ranges::find(survey_.steps, folder + "/" + e.name, &StepFacts::path) != survey_.steps.end();
-    if (is_step || is_working_name(e.name)) return std::nullopt;
-    if (e.link) return link(folder, e);
-    if (e.kind == FileKind::kRegular && is_tracker_name(e.name)) return tracker(folder, e);
-    return std::nullopt;
+    std::optional<RunPointer> found;
+    if (is_step || is_working_name(e.name)) return {};
+    if (e.link) found = link(folder, e);
+    else if (e.kind == FileKind::kRegular && is_tracker_name(e.name)) found = tracker(folder, e);
+    else if (e.kind == FileKind::kRegular) return named(folder, e.name);
+    return found ? std::vector{std::move(*found)} : std::vector<RunPointer>();
+  }
+
+  // Steps that a small file names, whatever it is called: `best`, best_model_checkpoint of trainer_state.json. Its only line does, or a text at
+  // the top level of JSON.
+  std::vector<RunPointer> named(const std::string& folder, const std::string& file) const {
+    constexpr uint64_t kMaxLine = 4096, kMaxJson = 32 << 20;
+    const bool is_json = file.ends_with(".json");
+    std::vector<RunPointer> pointers;
+    if (!is_json && file.find('.') != file.npos && !file.ends_with(".txt")) return {};
+    try {
+      const std::string text(as_text(read_file_beneath(store_, folder, file, FollowLinks::kCacheOnly, is_json ? kMaxJson : kMaxLine)));
+      const auto add = [&](std::string_view says) {
+        const auto step = std::ranges::find(survey_.steps, step_name_in(std::string(says)), &StepFacts::name);
+        if (step == survey_.steps.end()) return;
+        RunPointer p{.name = file, .says = std::string(says), .step = static_cast<size_t>(step - survey_.steps.begin())};
+        p.wrong = wrong_step(p);
+        pointers.push_back(std::move(p));
+      };
+      if (is_json)
+        walk_json(text, {.path = folder + "/" + file}, {}, ProblemId::not_checkpoint,
+                  [&](std::span<const std::string> keys, const JsonValue& value) {
+                    if (keys.size() == 1 && value.kind == JsonValue::Kind::kText) add(value.text);
+                  });
+      else add(without_space_at_end(text));
+    } catch (const Error&) {  // it is large, or no text: no file of this kind
+    }
+    return pointers;
   }
 
  private:
@@ -238,8 +279,8 @@ class PointerReader {
       p.wrong = to_line(error.problem());
       return p;
     }
-    while (!p.says.empty() && std::isspace(static_cast<unsigned char>(p.says.back()))) p.says.pop_back();
-    const std::string name = split_path(without_trailing_slashes(std::filesystem::path(p.says).lexically_normal())).name;
+    p.says = without_space_at_end(p.says);
+    const std::string name = step_name_in(p.says);
     auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
     const std::optional<uint64_t> number = step_number(name);
     if (step == survey_.steps.end() && number)
@@ -317,11 +358,18 @@ RunSurvey survey_run(const SurveyRequest& request, World& world) {
   const Surveyor surveyor(request, world, workers, memory_left(take_memory_cap(request.max_memory, world)));
   parallel_for(workers, steps.size(), world.stop, [&](unsigned, uint64_t s) { survey.steps[s] = surveyor.look(steps[s]); });
   if (steps.empty()) survey.checkpoints = checkpoints_below(world.store, survey.run);
-  const PointerReader reader(world.store, survey);
-  for (const std::string& folder : folders_from(without_trailing_slashes(request.run), survey.run))
-    for (const DirEntry& e : world.store.list(folder))
-      if (auto pointer = reader.read(folder, e)) survey.pointers.push_back(std::move(*pointer));
+  survey.pointers = read_pointers(request.run, survey, world.store);
   return survey;
+}
+
+std::vector<RunPointer> read_pointers(const std::string& given, const RunSurvey& survey, Store& store) {
+  const PointerReader reader(store, survey);
+  std::vector<RunPointer> pointers;
+  for (const std::string& folder : folders_from(without_trailing_slashes(given), survey.run))
+    for (const DirEntry& e : store.list(folder)) std::ranges::move(reader.read(folder, e), std::back_inserter(pointers));
+  if (const auto newest = survey.newest())  // what transformers' Trainer knows of the best step
+    std::ranges::move(reader.named(survey.steps[*newest].path, "trainer_state.json"), std::back_inserter(pointers));
+  return pointers;
 }
 
 std::vector<Step> steps_of_run(Store& store, const std::string& given, const std::string& pattern) {

@@ -36,6 +36,8 @@ struct StepFacts {
   std::string name, path;
   FileId id{};
   bool is_link = false;
+  std::vector<FileId> inside{};    // files and folders in it
+  std::vector<FileId> leads_to{};  // of links in it
   StepState state = StepState::kUnclear;
   std::optional<Problem> fault;  // why it is not complete
   uint64_t more_faults = 0;      // beside that one
@@ -89,6 +91,9 @@ struct SurveyRequest {
 
 // Throws no_such_path; not_checkpoint where the path is a file, or a checkpoint itself.
 RunSurvey survey_run(const SurveyRequest& request, World& world);
+
+// The links and tracker files of the run as they are now.
+std::vector<RunPointer> read_pointers(const std::string& given, const RunSurvey& survey, Store& store);
 
 // The steps of a run, unopened; none where the path is a checkpoint, holds the parts of one, or has no steps.
 std::vector<Step> steps_of_run(Store& store, const std::string& path, const std::string& pattern);

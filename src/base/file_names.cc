@@ -50,34 +50,51 @@ std::string beside(const std::string& path, std::string_view ending) {
   return path.substr(0, at) + "." + name + std::string(ending);
 }
 
-std::optional<uint64_t> last_integer(std::string_view name) {
-  const auto end = name.find_last_of("0123456789");
-  if (end == std::string_view::npos) return std::nullopt;
-  const auto before = name.find_last_not_of("0123456789", end);
-  const size_t begin = before == std::string_view::npos ? 0 : before + 1;
-  return decimal<uint64_t>(name.substr(begin, end + 1 - begin));
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
 }
 
-std::optional<uint64_t> step_number(std::string_view name) {
-  constexpr std::string_view kDigits = "0123456789";
-  for (size_t at = name.size(); at-- > 0;) {
-    const std::string_view rest = name.substr(at);
-    if (!rest.starts_with("step") && !rest.starts_with("iter")) continue;
-    const std::string_view number =
-        rest.substr(std::min(rest.find_first_not_of("=_-", rest.starts_with("iteration") ? size_t{9} : size_t{4}), rest.size()));
-    if (!number.empty() && kDigits.find(number[0]) != kDigits.npos)
-      return decimal<uint64_t>(number.substr(0, number.find_first_not_of(kDigits)));
-  }
-  return last_integer(name);
+std::optional<NameDigits> last_digits(std::string_view name) {
+  const size_t last = name.find_last_of(kDigits);
+  if (last == name.npos) return std::nullopt;
+  const size_t begin = name.find_last_not_of(kDigits, last) + 1;  // npos + 1 is 0
+  return NameDigits{.begin = begin, .size = last + 1 - begin};
 }
+
+std::optional<uint64_t> value_of(std::string_view name, const std::optional<NameDigits>& digits) {
+  return digits ? decimal<uint64_t>(name.substr(digits->begin, digits->size)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<uint64_t> last_integer(std::string_view name) { return value_of(name, last_digits(name)); }
+
+std::optional<NameDigits> step_digits(std::string_view given) {
+  const std::string name = lower(given);
+  for (size_t at = name.size(); at-- > 0;) {
+    const std::string_view rest = std::string_view(name).substr(at);
+    if (!rest.starts_with("step") && !rest.starts_with("iter")) continue;
+    const size_t begin = name.find_first_not_of("=_-", at + (rest.starts_with("iteration") ? 9 : 4));
+    if (begin == name.npos || !is_digit(name[begin])) continue;
+    return NameDigits{.begin = begin, .size = std::min(name.find_first_not_of(kDigits, begin), name.size()) - begin, .is_named = true};
+  }
+  return last_digits(name);
+}
+
+std::optional<uint64_t> step_number(std::string_view name) { return value_of(name, step_digits(name)); }
 
 bool names_step(std::string_view name) {
   constexpr std::string_view kWords[] = {"step", "iter", "epoch", "checkpoint", "ckpt", "batch"};
   if (!last_integer(name)) return false;
-  std::string lower(name);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name.find_first_not_of("0123456789") == name.npos ||
-         std::ranges::any_of(kWords, [&](std::string_view word) { return lower.find(word) != lower.npos; });
+  const std::string text = lower(name);
+  return text.find_first_not_of(kDigits) == text.npos ||
+         std::ranges::any_of(kWords, [&](std::string_view word) { return text.find(word) != text.npos; });
 }
 
 bool is_unfinished_name(std::string_view name) {

@@ -42,7 +42,14 @@ std::string beside(const std::string& path, std::string_view ending);
 
 // The last integer of a name.
 std::optional<uint64_t> last_integer(std::string_view name);
-// The number of a step by its name: the last one behind `step` or `iter`, as in epoch=0-step=100-val_loss=0.25.ckpt; else the last of all.
+
+// A run of digits in a name.
+struct NameDigits {
+  size_t begin = 0, size = 0;
+  bool is_named = false;  // `step` or `iter` stands before it
+};
+// The digits that number a step: the last ones behind `step` or `iter`, as in epoch=0-step=100-val_loss=0.25.ckpt; else the last of all.
+std::optional<NameDigits> step_digits(std::string_view name);
 std::optional<uint64_t> step_number(std::string_view name);
 
 // Whether a name with a number names a step: it contains a word such as "step", or is just the number.

@@ -65,6 +65,7 @@ enum class Remedy : uint8_t {
   kFewerKeys,              // leaving the key out
   kLargerPickle,           // Problem::enough_bytes as its cap
   kOneOrLatest,            // one of Problem::names, or the newest of them
+  kNumberOfStep,           // a pattern that says which number counts: Problem::names has some
   kNoStep,                 // the folder itself
   kReadAll,                // reading everything, including what was skipped
   kOtherName,              // renaming the key, or leaving it out

@@ -172,17 +172,27 @@ std::string numbers_of(const std::vector<Step>& steps) {
   return text;
 }
 
-// A regular expression for names that differ from this one in their last number alone.
-std::string pattern_for(const std::string& name) {
-  const size_t end = name.find_last_of("0123456789") + 1, begin = name.find_last_not_of("0123456789", end - 1) + 1;
-  const auto literal = [](std::string_view text) {
-    std::string regex;
-    for (const char c : text)
-      regex += (std::string_view(R"(.\+*?[](){}^$|)").find(c) == std::string_view::npos ? "" : "\\") + std::string(1, c);
-    return regex;
-  };
-  return "^" + literal(std::string_view(name).substr(0, begin)) + "([0-9]+)" + literal(std::string_view(name).substr(end)) + "$";
+constexpr std::string_view kDigits = "0123456789";
+
+// Digits of a name other than those that number the step, in a pattern.
+enum class OtherDigits : uint8_t { kThese, kAny };
+
+// A regular expression for names like this one, with a group for the digits that begin at `number`.
+std::string pattern_for(std::string_view name, size_t number, OtherDigits others) {
+  std::string regex = "^";
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = std::min(is_digit(name[at]) ? name.find_first_not_of(kDigits, at) : at + 1, name.size());
+    if (at == number) regex += "([0-9]+)";
+    else if (is_digit(name[at]) && others == OtherDigits::kAny) regex += "[0-9]+";
+    else
+      regex += (std::string_view(R"(.\+*?[](){}^$|)").find(name[at]) == std::string_view::npos ? "" : "\\") +
+               std::string(name.substr(at, end - at));
+    at = end;
+  }
+  return regex + "$";
 }
+
+std::string pattern_for(const std::string& name) { return pattern_for(name, step_digits(name)->begin, OtherDigits::kAny); }
 
 // Fails if another step has the number of the last one, such as accelerate's model and optimizer.
 void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
@@ -338,6 +348,58 @@ void take_one_kind(RunFolder& run) {
   });
 }
 
+// Where the numbers of a name begin.
+std::vector<size_t> numbers_in(std::string_view name) {
+  std::vector<size_t> begins;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (is_digit(name[i]) && (i == 0 || !is_digit(name[i - 1]))) begins.push_back(i);
+  return begins;
+}
+
+std::string_view digits_at(std::string_view name, size_t begin) {
+  return name.substr(begin, name.find_first_not_of(kDigits, begin) - begin);
+}
+
+// Where the first number of `name` stands that another name with the same words has not.
+std::optional<size_t> first_to_differ(std::string_view name, std::string_view other) {
+  const std::vector<size_t> here = numbers_in(name), there = numbers_in(other);
+  for (size_t i = 0; i < std::min(here.size(), there.size()); ++i)
+    if (decimal<uint64_t>(digits_at(name, here[i])) != decimal<uint64_t>(digits_at(other, there[i]))) return here[i];
+  return std::nullopt;
+}
+
+// What stands before the step's number, without decimals: those are metrics, which go up and down.
+std::string before_number(const std::string& name, const NameDigits& number) {
+  static const std::regex decimals("[0-9]+\\.[0-9]+");
+  return std::regex_replace(name.substr(0, number.begin), decimals, "");
+}
+
+// Whether the number of a step does not say which of these two is newer. A whole number before one behind `step` that orders them otherwise may
+// count runs, or epochs in which steps are counted anew; without such a word, any number may be the one that counts.
+bool is_order_unclear(const std::string& older, const std::string& newer) {
+  const NameDigits number = *step_digits(older);
+  if (!number.is_named) return first_to_differ(older, newer).value_or(number.begin) < number.begin;
+  const std::string before = before_number(older, number), before_newer = before_number(newer, *step_digits(newer));
+  return natural_less(before_newer, before) || (before != before_newer && step_number(older) == step_number(newer));
+}
+
+void check_order(const RunFolder& run) {
+  std::vector<std::string> names;
+  for (const Step& s : run.steps)
+    if (!s.unfinished) names.push_back(split_path(s.path).name);
+  const auto unclear = std::ranges::adjacent_find(names, is_order_unclear);
+  if (unclear == names.end()) return;
+  const std::string& name = *unclear;
+  Problem p = make_problem(ProblemId::step_ambiguous, {.path = run.folder});
+  p.what = "the numbers in '" + name + "' and '" + unclear[1] + "' do not say which is newer";
+  p.remedy = Remedy::kNumberOfStep;
+  const size_t number = step_digits(name)->begin, other = first_to_differ(name, unclear[1]).value_or(number);
+  p.names = {pattern_for(name, number, OtherDigits::kThese), pattern_for(name, number, OtherDigits::kAny)};
+  if (other != number) p.names.push_back(pattern_for(name, other, OtherDigits::kAny));
+  for (std::string& pattern : p.names) pattern = "'" + pattern + "'";
+  throw Error(std::move(p));
+}
+
 // Sets `broken` for steps whose name says that they are unfinished, and for those that lack the mark of the newest marked step before them.
 void judge_by_marks(std::vector<Step>& steps) {
   const Step* marked = nullptr;
@@ -431,6 +493,7 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
   }
   if (pattern.empty() && !run.steps.empty()) {
     take_one_kind(run);
+    check_order(run);
     for (const DirEntry& e : store.list(run.folder))  // last.ckpt
       if (e.kind == FileKind::kDirectory && !e.link && !last_integer(e.name) && !is_working_name(e.name) && !is_unfinished_name(e.name) &&
           is_checkpoint_folder(store, run.folder + "/" + e.name))

@@ -69,6 +69,11 @@ TEST_CASE("the steps of a run differ in the numbers of their names alone") {
   CHECK(Run{"epoch=0-step=9.ckpt", "epoch=1-step=10.ckpt"}.count() == 2);
   CHECK(Run{"3", "12"}.count() == 2);
   CHECK(Run{"final-v1", "final-v2"}.count() == 2);
+  CHECK(Run{"epoch_1_step_250", "epoch_0_step_500"}.error() == "step_ambiguous");
+  CHECK(Run{"epoch_1_step_500", "epoch_0_step_500"}.error() == "step_ambiguous");
+  CHECK(Run{"epoch_0_step_500", "epoch_1_step_1000"}.count() == 2);
+  CHECK(Run{"run-1-20", "run-2-30"}.error() == "step_ambiguous");
+  CHECK(Run{"run-1-20", "run-01-30"}.count() == 2);
   CHECK(Run{"final-v1", "qwen-2"}.error() == "step_ambiguous");
   CHECK(Run{"step-1", "epoch_1"}.error() == "step_ambiguous");
   CHECK(Run{"step-10", "step-20", "step-40 (2)"}.error() == "step_ambiguous");  // a copy of 40
