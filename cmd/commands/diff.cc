@@ -91,6 +91,7 @@ int run(const Options& o, Context& context) {
   if (o.silent) context.prints = false, context.common.progress = ProgressForm::kNone;
   DiffResult result;
   const DiffPaths paths{.a = o.a.path, .b = o.b};
+  if (paths.a == paths.b && o.a.step == o.step_b) context.info("'" + escaped(paths.a) + "' is compared with itself; keys behind it select");
   const int exit = run_reported(context, {.source = o.a.path}, [&] {
     for (const std::string& side : {o.a.path, o.b}) check_page(context, o.html, side);
     try {

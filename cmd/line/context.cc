@@ -113,7 +113,7 @@ static std::string hint_of_neighbours(const Context& context, const std::string&
 
 // Of what was typed in the place of a checkpoint, while one stands in that of the output, or of the key.
 static std::string hint_of_swap(const Context& context, const Problem& p) try {
-  if (context.sources.size() != 1) return {};
+  if (context.sources.size() != 1 || context.several) return {};
   std::vector<std::string> words = context.words;
   const auto source = std::ranges::find(words, context.sources.front());
   const auto other = std::find_if(source, words.end(), [&](const std::string& w) { return w != *source && !w.starts_with('-'); });

@@ -110,7 +110,7 @@ int run_each(const Command& command, Option& argument, Context& context, const s
   if (is_one_of_several()) fail(ProblemId::usage, {}, "several " + argument.value + " under a launcher of ranks", "one");
   std::vector<Problem> missing;  // told before the first answer, which would push them off the screen
   for (const std::string& v : values)
-    if (!context.common.json && argument.source && !context.store.facts(v))
+    if (!context.common.json && (argument.source || argument.access == Access::kRun) && !context.store.facts(v))
       missing.push_back(make_problem(ProblemId::no_such_path, {.path = v}));
   for (size_t i = 0; i + 1 < missing.size(); ++i) report_error(context, missing[i]);
   if (!missing.empty()) fail(ProblemId::no_such_path, missing.back().place);

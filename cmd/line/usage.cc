@@ -55,6 +55,8 @@ constexpr OtherName kOtherNames[] = {
     {"find", "inspect", "dcpctl inspect CKPT '*WORD*' for keys, 'dcpctl list FOLDER' for runs and steps"},
     {"grep", "inspect", kGrep},
     {"head", "inspect", "inspect CKPT --summary"},
+    {"keys", "inspect", "inspect CKPT --keys"},
+    {"report", "inspect", "inspect CKPT --html FILE"},
     {"size", "inspect", "inspect CKPT for the bytes of model and optimizer, --depth 2 for those of its parts"},
     {"watch", "list", "'dcpctl list RUN --latest --after latest --wait 3600', which waits for the next step"},
     {"hash", "verify", "verify --manifest FILE"},
@@ -96,6 +98,11 @@ constexpr std::string_view kAddPrefix = "--rename '^=>PREFIX' puts PREFIX before
 constexpr std::string_view kNoValues =
     "no command changes values: load the checkpoint in the trainer, change it there, and save it; --exclude leaves keys out";
 constexpr std::string_view kOneStep = "'rm -r' of its folder deletes one step; prune keeps by rules";
+constexpr std::string_view kKeepsStep =
+    "a link in RUN that leads to a step, or a file whose only line is its name, keeps it: 'echo step-10 >RUN/best'";
+constexpr std::string_view kTimes = "--long shows when each step was written; --format csv --fields modified,path is for scripts";
+constexpr std::string_view kZeros = "--stats counts zeros, NaN and inf, and shows the least and the largest value";
+constexpr std::string_view kWriter = "--verbose says by which torch it was written, and for which it can be rewritten";
 constexpr std::string_view kNoRepair = "nothing repairs bytes; verify says what of a checkpoint is whole";
 constexpr std::string_view kRows = "'dcpctl list RUN --format jsonl --fields step,path,state,content' has a row for each step";
 constexpr std::string_view kManifest = "--manifest FILE writes digests, --against FILE compares with them";
@@ -107,6 +114,14 @@ constexpr std::string_view kReadsData = "list reads no data: 'dcpctl verify RUN 
 constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--keep-last", "--keep-latest"},
                                        {"--keep-newest", "--keep-latest"},
+                                       {"--keep-step", "--keep-latest", kKeepsStep},
+                                       {"--keep-steps", "--keep-latest", kKeepsStep},
+                                       {"--protect", "--keep-latest", kKeepsStep},
+                                       {"--since", "--long", kTimes},
+                                       {"--newer-than", "--long", kTimes},
+                                       {"--zeros", "--stats", kZeros},
+                                       {"--delete", "--keep-latest", kOneStep},
+                                       {"--remove", "--keep-latest", kOneStep},
                                        {"--drop", "--exclude"},
                                        {"--remove", "--exclude"},
                                        {"--delete", "--exclude"},
@@ -135,6 +150,7 @@ constexpr OtherName kOtherOptions[] = {{"--keep", "--keep-latest"},
                                        {"--jobs", "--threads"},
                                        {"--workers", "--threads"},
                                        {"--tolerance", "--atol"},
+                                       {"--torch-version", "-v", kWriter},
                                        {"--torch-version", "--for-torch"},
                                        {"--target-torch", "--for-torch"},
                                        {"--split-size", "--max-shard-size"},

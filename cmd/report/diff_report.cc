@@ -310,9 +310,13 @@ std::string verdict(const DiffResult& r, const DiffPaths& paths) {
   const bool has_weights =
       std::ranges::any_of(r.differences, [](const KeyDifference& d) { return d.kind == Kind::kValues && !d.is_state; });
   Values values;
-  for (const KeyDifference& d : r.differences)
-    if (d.kind == Kind::kValues && !(has_weights && d.is_state)) values.add(d);
-  return text + worst_text("largest difference", values.absolute, true, false);
+  bool leaves_out = false;
+  for (const KeyDifference& d : r.differences) {
+    if (d.kind != Kind::kValues) continue;
+    if (has_weights && d.is_state) leaves_out = true;
+    else values.add(d);
+  }
+  return text + worst_text(leaves_out ? "largest difference of the model" : "largest difference", values.absolute, true, false);
 }
 
 // --- JSON

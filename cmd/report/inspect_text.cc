@@ -367,7 +367,11 @@ std::string details_text(const InspectResult& found) {
     const std::span<const PathPart> path = selection.path(e);
     auto& top = tops[path.size() > 1 ? part_text(path[0]) : "(top level)"];
     ++top.first;
-    if (e.is_blob()) continue;
+    if (e.is_blob()) {
+      const Item& item = catalog.items[catalog.item_of(e.blob())];
+      if (item.file != kNone && !catalog.traits().in_torch_files) top.second += item.length;
+      continue;
+    }
     const Tensor& t = catalog.tensors[e.tensor()];
     const auto cls = found.subclasses.find(e.tensor());
     auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name]) + (cls == found.subclasses.end() ? "" : " of " + escaped(cls->second))];

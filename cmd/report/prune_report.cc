@@ -71,7 +71,8 @@ void print_plan(const PruneResult& found, PlanShown shown, const Context& contex
   }
   const char* what = dropped == 0 ? " to delete" : deleted + unfinished == 0 ? " to make model-only" : " to delete or make model-only";
   if (partial > 0 && !shown.partial)
-    context.print("--partial deletes what " + counted(partial, "interrupted save") + " left, too: " + human_bytes(partial_bytes) + "\n");
+    context.print("--partial deletes what " + counted(partial, "interrupted save") + " left, too: " + human_bytes(partial_bytes) +
+                  ", once nothing in it has changed for --grace\n");
   if (!found.has_work()) return context.print(escaped(run.run) + ": nothing to delete\n");
   context.print(fitted(context,
                        escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(steps, "step") +

@@ -84,9 +84,12 @@ std::string VerifyReport::summary() const {
   add(result.count(Severity::kError), "read error");
   add(result.count(Severity::kDamage), "finding");
   add(result.count(Severity::kWarning), "warning");
+  if (result.selected) text += " in what is selected";
   text += counts.empty() ? "" : counts + ")";
-  text += ": " + counted(result.tensors, "tensor") + ", " + counted(result.objects, "object") + ", " + counted(result.chunks, "chunk") +
-          " in " + counted(result.files, "file") + "\n";
+  const auto of = [&](uint64_t selected, uint64_t all) { return result.selected && all > 0 ? grouped(selected) + " of " : ""; };
+  text += ": " + of(result.of().tensors, result.tensors) + counted(result.tensors, "tensor") + ", " +
+          of(result.of().objects, result.objects) + counted(result.objects, "object") + ", " + counted(result.chunks, "chunk") + " in " +
+          counted(result.files, "file") + "\n";
   text += "  " + counted(result.records, "CRC") + " compared";
   if (result.records_without_crc > 0) text += ", " + counted(result.records_without_crc, "record") + " without one";
   text += "; " + human_bytes(result.bytes) + " read in " + done_in(result.bytes, result.nanoseconds) + ", peak memory " +
@@ -111,9 +114,10 @@ std::string VerifyReport::whole_text() const {
   const auto of = [](uint64_t whole, uint64_t all, const char* one) {
     return (whole == all ? "all " + grouped(all) : grouped(whole) + " of " + grouped(all)) + " " + one + (all == 1 ? "" : "s");
   };
-  std::string text = "  " + of(result.tensors - harm.tensors, result.tensors, "tensor");
-  if (result.objects > 0) text += " and " + of(result.objects - harm.objects, result.objects, "object");
-  text += " are whole";
+  const VerifyResult::Selected all = result.of();
+  std::string text = "  " + of(all.tensors - harm.tensors, all.tensors, "tensor");
+  if (all.objects > 0) text += " and " + of(all.objects - harm.objects, all.objects, "object");
+  text += result.selected ? " of what is selected are whole" : " are whole";
   constexpr size_t kNamed = 5;
   const bool are_shards = std::ranges::find(result.findings, ProblemId::ranks_are_shards, &Problem::id) != result.findings.end();
   if (are_shards || !harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + "\n";
@@ -138,7 +142,7 @@ void VerifyReport::print(const Context& context) const {
     const Style style = is_bad ? Style::kRed : is_whole && !has_not_finite(stats) ? Style::kGreen : Style::kYellow;
     text += escaped(path) + ": " + styled(verdict() + not_finite(stats), style, color) + summary();
   }
-  if (result.harm && result.left_out_records == 0) text += whole_text();
+  if (result.harm && result.left_out_records == 0 && !context.common.quiet) text += whole_text();
   if (manifest == "-" && context.prints) write_fd(STDERR_FILENO, fitted(context, text, STDERR_FILENO));
   context.print(manifest == "-" ? result.manifest : fitted(context, text, STDOUT_FILENO));
 }
@@ -180,6 +184,8 @@ void VerifyReport::json(JsonWriter& out) const {
       .member("chunks", result.chunks)
       .member("files", result.files)
       .end_object();
+  if (result.selected)
+    out.key("selected").begin_object().member("tensors", result.selected->tensors).member("blobs", result.selected->objects).end_object();
   out.key("checked").begin_object();
   if (result.tensors_of_map) out.member("tensors_of_map", *result.tensors_of_map);
   out.member("records", result.records)
@@ -199,8 +205,8 @@ void VerifyReport::json(JsonWriter& out) const {
   if (result.harm)
     out.key("whole")
         .begin_object()
-        .member("tensors", result.tensors - result.harm->tensors)
-        .member("blobs", result.objects - result.harm->objects)
+        .member("tensors", result.of().tensors - result.harm->tensors)
+        .member("blobs", result.of().objects - result.harm->objects)
         .member("damaged_model_keys", result.harm->of_model)
         .end_object();
   if (result.wrote_manifest) out.member("manifest", manifest);

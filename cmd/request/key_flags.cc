@@ -7,10 +7,25 @@
 
 namespace dcp::cmd {
 
+// The rule that a glob with '=' was to be: 'model.*=net.*' is '^model\\.(.*)$=>net.\\1'.
+static std::string rename_meant(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return "^model\\.=>net.";
+  std::string regex = "^", replacement;
+  for (const char c : text.substr(0, equals)) regex += c == '*' ? "(.*)" : c == '.' ? "\\." : std::string(1, c);
+  size_t groups = 0;
+  for (const char c : text.substr(equals + 1)) replacement += c == '*' ? "\\" + std::to_string(++groups) : std::string(1, c);
+  return regex + (regex.ends_with("(.*)") ? "$" : "") + "=>" + replacement;
+}
+
 // 'REGEX=>REPL'
 static RenameRule parse_rename(const std::string& text) {
   const size_t arrow = text.find("=>");
-  if (arrow == std::string::npos || arrow == 0) fail(ProblemId::usage, {}, "--rename '" + text + "'", "REGEX=>REPL");
+  if (arrow == std::string::npos || arrow == 0) {
+    Problem p = make_problem(ProblemId::usage, {}, "--rename '" + text + "'", "REGEX=>REPL");
+    p.hint = "such as --rename '" + rename_meant(text) + "'";
+    throw Error(std::move(p));
+  }
   return {text.substr(0, arrow), text.substr(arrow + 2)};
 }
 

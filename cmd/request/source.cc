@@ -24,7 +24,7 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
            "Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D")
       .in(group);
   c.option("--replicated", flags.replicated, "GLOB",
-           "With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)")
+           "With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)")
       .needs("--shards-on-dim")
       .in(group);
   c.option("--max-pickle", flags.max_pickle, "SIZE", "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")

@@ -104,7 +104,8 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   }
   result.subclasses = subclasses(files, request.source.limits());
   part_errors(result.findings);
-  result.left_out_findings = drop_left_out(result.findings, catalog, request.select);
+  if (const auto asked = select_for_findings(catalog, request.select))
+    result.left_out_findings = drop_left_out(result.findings, catalog, *asked);
   result.unsafe = fold_unsafe(result.findings);
   if (catalog.traits().has_metadata) {  // a trainer's, and no model that others publish in such names
     const std::vector<maps::Parameter> model = maps::model_parameters(result.selection);

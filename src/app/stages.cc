@@ -225,9 +225,12 @@ std::vector<std::string> keys_of(const Problem& p) {
   return !p.keys.empty() || p.place.tensor.empty() ? p.keys : std::vector{p.place.tensor};
 }
 
-uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const SelectOptions& select) {
-  if (select.rules.empty() && !select.model_only && select.root.empty() && !select.tensors_only) return 0;
-  const Selection selection = select_keys(catalog, select);
+std::optional<Selection> select_for_findings(const Catalog& catalog, const SelectOptions& select) {
+  if (select.rules.empty() && !select.model_only && select.root.empty() && !select.tensors_only) return std::nullopt;
+  return select_keys(catalog, select);
+}
+
+uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const Selection& selection) {
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
   kept.insert(selection.lacking.begin(), selection.lacking.end());

@@ -85,7 +85,9 @@ void check_kept(const OpenedCatalog& opened, const Selection& selection);
 // The keys that a finding is about; none: it is about a file, or all of them.
 std::vector<std::string> keys_of(const Problem& finding);
 // Drops findings that are only about keys which are left out; returns how many.
-uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const SelectOptions& select);
+uint64_t drop_left_out(std::vector<Problem>& findings, const Catalog& catalog, const Selection& selection);
+// The keys that findings are about; nullopt where the options leave none out.
+std::optional<Selection> select_for_findings(const Catalog& catalog, const SelectOptions& select);
 
 // --- resolved
 

@@ -103,8 +103,8 @@ void sort_findings(std::vector<Problem>& findings) {
   findings.erase(std::unique(findings.begin(), findings.end(), same), findings.end());
 }
 
-// Nothing where some damage is in neither a key nor the length of a file.
-std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog& catalog) {
+// Of these keys. Nothing where some damage is in neither a key nor the length of a file.
+std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog& catalog, const std::vector<KeyRef>& keys_asked) {
   std::set<std::string, std::less<>> names;
   bool is_damaged = false;
   for (const Problem& p : findings) {
@@ -119,7 +119,7 @@ std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog&
   if (!is_damaged) return std::nullopt;
   const TrainingState state = find_training_state(catalog);
   Harm harm{.has_one_model = state.models.size() == 1};
-  for (const KeyRef key : catalog.order) {
+  for (const KeyRef key : keys_asked) {
     harm.model_keys += state.is_model(key);
     if (!names.contains(catalog.key(key)) && has_its_bytes(catalog, key)) continue;
     ++(key.is_blob() ? harm.objects : harm.tensors);
@@ -161,8 +161,16 @@ void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport 
 
 // What they come to.
 void note_findings(const VerifyRequest& request, const Catalog& catalog, VerifyResult& result) {
-  if (!request.digests()) result.left_out_findings = drop_left_out(result.findings, catalog, request.select);
-  result.harm = harm_of(result.findings, catalog);
+  const auto selection = request.digests() ? std::nullopt : select_for_findings(catalog, request.select);
+  std::vector<KeyRef> keys = catalog.order;
+  if (selection) {
+    keys.clear();
+    for (const Entry& e : selection->entries) keys.push_back(e.ref);
+    const auto objects = static_cast<uint64_t>(std::ranges::count_if(keys, &KeyRef::is_blob));
+    if (keys.size() < catalog.order.size()) result.selected = {.tensors = keys.size() - objects, .objects = objects};
+    result.left_out_findings = drop_left_out(result.findings, catalog, *selection);
+  }
+  result.harm = harm_of(result.findings, catalog, keys);
   result.unsafe = fold_unsafe(result.findings);
   sort_findings(result.findings);
 }

@@ -41,6 +41,10 @@ struct VerifyResult {
   std::optional<CheckpointKind> kind;
   std::string checkpoint;  // the path that was read: a step of a run
   uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
+  struct Selected {
+    uint64_t tensors = 0, objects = 0;
+  };
+  std::optional<Selected> selected;        // what findings are about, if keys are left out
   std::optional<uint64_t> tensors_of_map;  // tensors that the map reads: only these are verified
   uint64_t records = 0;                    // whose CRC was checked
   uint64_t records_without_crc = 0;        // that were read, but have none
@@ -57,6 +61,7 @@ struct VerifyResult {
   std::optional<Harm> harm;        // nullopt: no damage, or some of it is in no key that is known
   uint64_t left_out_findings = 0;  // that are about keys which the selection leaves out, and not in findings
   uint64_t count(Severity severity) const;
+  Selected of() const { return selected.value_or(Selected{tensors, objects}); }
   bool is_damaged() const { return count(Severity::kDamage) + count(Severity::kError) > 0; }
 };
 

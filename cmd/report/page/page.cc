@@ -75,7 +75,9 @@ void check_page(const Context& context, const std::string& file, const std::stri
 }
 
 void save_page(Context& context, const std::string& file, const std::string& page) {
-  if (!file.empty()) save_small_file(context, file, page, {.sync = false});
+  if (file.empty()) return;
+  save_small_file(context, file, page, {.sync = false});
+  context.info("wrote '" + escaped(file) + "'");
 }
 
 std::string page_html(const PageHead& head, const std::function<void(JsonWriter&)>& sections) {

@@ -394,7 +394,7 @@ class Checkpoint(_OfFile, Mapping["str", "Any"]):
 
         found = get_close_matches(key, self._index(), 1) if len(self._index()) <= 100_000 else []
         below = next((k for k in self._index() if k.startswith(key + ".")), None)
-        return f"its name is {found[0]!r}" if found else f"subtree({key!r}) has what is below it" if below else None
+        return f"subtree({key!r}) has what is below it" if below else f"its name is {found[0]!r}" if found else None
 
     def _make(self, key: str, entry: int) -> Tensor | Object:
         return self._of(key, entry, next(self._core.entries(entry, 1)))

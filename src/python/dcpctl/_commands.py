@@ -138,7 +138,7 @@ def inspect(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -293,7 +293,7 @@ def diff(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -435,7 +435,7 @@ def verify(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -599,7 +599,7 @@ def consolidate(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -792,7 +792,7 @@ def convert(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -996,7 +996,7 @@ def reshard(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -1191,7 +1191,7 @@ def cast(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
@@ -1412,7 +1412,7 @@ def edit(
     pattern: Steps are the folders whose name matches REGEX; its one group is the number
     prefer_rank: Where ranks wrote different values for one key, use rank R's
     shards_on_dim: Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D
-    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)
+    replicated: With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: as a reference or config.json says)
     max_pickle: Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)
     follow_links: Follow symbolic links inside the checkpoint
     sandbox: Confine the process to what the command line names: auto (where the kernel can), on or off
