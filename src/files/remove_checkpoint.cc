@@ -104,8 +104,7 @@ class StepTree {
         if (!add_folder(folder, e.name, levels - 1)) return false;
         continue;
       }
-      if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name))
-        fail(ProblemId::leftover_foreign, {.path = io_.name_of(folder) + "/" + e.name}, "no file of a checkpoint");
+      if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name)) return false;
       if (e.name.ends_with(kLock) && !is_free(folder, e.name)) return false;
       modified_ns_ = files_ == 0 ? facts->modified_ns : std::max(modified_ns_, facts->modified_ns);
       bytes_ += facts->bytes;

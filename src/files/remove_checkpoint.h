@@ -19,8 +19,8 @@ struct CheckpointFolder {
   int64_t modified_ns = 0;        // of its newest file
 };
 
-// Returns false and removes nothing if the folder has changed, or another dcpctl works on it. Follows no link, and removes only files of a
-// checkpoint: throws leftover_foreign otherwise, and io_remove.
+// Returns false and removes nothing if the folder has changed, holds anything but files of a checkpoint, or another dcpctl works on it. Follows no
+// link. Throws io_remove.
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder);
 
 // Whether a file of this name is removed together with the checkpoint in its folder.

@@ -455,7 +455,18 @@ class Maker:
         if len(by) != 1:
             return " optional"
         path, value = by[0]
-        return f" required {'when' if (text in base) == bool(value) else 'unless'} {path}{' | true' if self.by_default[path] else ''}"
+        told = f" required {'when' if (text in base) == bool(value) else 'unless'} {self.said(path)}"
+        at = {path: value if text in base else self.other(path, value)}
+        return told + "".join(f" {'when' if v else 'unless'} {self.said(p)}" for p, v in self.options.items() if p != path and self.lacks(text, {**at, p: self.other(p, v)}))
+
+    def said(self, path):
+        return path + (" | true" if self.by_default[path] else "")
+
+    def lacks(self, text, at):
+        """Whether a model of these options has no tensor of this name."""
+        shapes = self.shapes_at(at)
+        name = re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(text.split(" ")[0]))
+        return bool(shapes) and not any(re.fullmatch(name, key) for key in shapes)
 
     def blocks(self, kinds, all_spots, placed):
         """What only some layers have: {where: lines}. Kinds of which each layer has one are branches; what is within one of these lies in it."""
