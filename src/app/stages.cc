@@ -147,7 +147,7 @@ Opened open(ReadRequest request, uint64_t memory_cap, World& world, const Shapes
 // --- selected
 
 Selected select(const Opened& opened, const SelectOptions& options, const MapUse& use, World& world) {
-  const auto& [request, assets, has_run, is_filled] = use;
+  const auto& [request, assets, has_run, is_filled, lacking] = use;
   const Catalog& catalog = opened.catalog();
   const std::optional<DType> dtype = options.dtypes.dtype;
   const bool may_fit = !request.is_given() && !request.is_declined && has_config(assets, world.store) && options.add_root.empty();
@@ -172,6 +172,11 @@ Selected select(const Opened& opened, const SelectOptions& options, const MapUse
     out.keeps = std::move(asked.keeps);
     // Under another root the names are again those of the whole.
     if (!asked.published.is_text_part || options.add_root.empty()) out.published = std::move(asked.published);
+    const auto is_missing = [](const Problem& p) { return p.id == ProblemId::map_tensor_missing; };
+    if (lacking && out.map && !out.map->made.problems.empty() && std::ranges::all_of(out.map->made.problems, is_missing)) {
+      std::ranges::move(out.map->made.problems, std::back_inserter(*lacking));
+      out.map.reset();
+    }
     if (out.map) check_holds(out.map->made, world);
   } else if (dtype) {
     out.keeps = kept_by_family(request.config, {assets, catalog.folder}, *dtype, world.store);

@@ -57,9 +57,10 @@ struct Selected {
 
 struct MapUse {
   MapRequest request{};
-  std::string assets{};    // a folder that may hold the config.json of the map's model, or ""
-  bool has_run = false;    // what a run keeps beside its model is wanted too
-  bool is_filled = false;  // what the model lacks comes from another one
+  std::string assets{};                     // a folder that may hold the config.json of the map's model, or ""
+  bool has_run = false;                     // what a run keeps beside its model is wanted too
+  bool is_filled = false;                   // what the model lacks comes from another one
+  std::vector<Problem>* lacking = nullptr;  // gets what is missing of the model, if nothing else is wrong: no map is applied then
 };
 Selected select(const Opened& opened, const SelectOptions& options, const MapUse& use, World& world);
 

@@ -62,15 +62,13 @@ MapRequest map_for(const VerifyRequest& request, World& world, const std::vector
 
 // A tensor that the map lacks is damage, too: without it no program makes the model. What is here is verified without the map.
 Selected select_with(MapRequest& map, const Opened& opened, const VerifyRequest& request, World& world, std::vector<Problem>& findings) {
-  try {
-    if (map.is_given() || request.digests()) return select(opened, request.select, {.request = map}, world);
-  } catch (const Error& e) {
-    if (e.problem().id != ProblemId::map_tensor_missing || request.digests()) throw;  // digests are of what the map makes
-    findings.push_back(e.problem());
-    findings.back().severity = Severity::kDamage;
-    map = {};
-    return select_with(map, opened, request, world, findings);
-  }
+  if (!map.is_given() && !request.digests()) return {};
+  std::vector<Problem> lacking;
+  Selected selected = select(opened, request.select, {.request = map, .lacking = request.digests() ? nullptr : &lacking}, world);
+  if (lacking.empty()) return selected;
+  for (Problem& p : lacking) p.severity = Severity::kDamage;
+  add(findings, std::move(lacking));
+  map = {};
   return {};
 }
 
