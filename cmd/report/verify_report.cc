@@ -15,6 +15,7 @@
 #include "line/option_values.h"
 #include "line/problem_words.h"
 #include "report/inspect_text.h"
+#include "report/selection_report.h"
 #include "report/stats_report.h"
 #include "report/step_text.h"
 #include "report/write_report.h"
@@ -118,24 +119,31 @@ std::string VerifyReport::whole_text() const {
   std::string text = "  " + of(all.tensors - harm.tensors, all.tensors, "tensor");
   if (all.objects > 0) text += " and " + of(all.objects - harm.objects, all.objects, "object");
   text += result.selected ? " of what is selected are whole" : " are whole";
+  const std::string lost = harm.lost.empty() ? "\n" : "\n  lost: " + folded_names(harm.lost) + "\n";
   constexpr size_t kNamed = 5;
   const bool are_shards = std::ranges::find(result.findings, ProblemId::ranks_are_shards, &Problem::id) != result.findings.end();
-  if (are_shards || !harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + "\n";
+  if (are_shards || !harm.has_one_model || harm.of_model.size() == harm.model_keys || harm.of_model.size() > kNamed) return text + lost;
   text += harm.of_model.empty() ? ", the model's among them" : "";
   text += "; 'dcpctl consolidate " + shell_word(result.checkpoint) + " OUT --model-only" + opened_with;
   for (const std::string& key : harm.of_model) text += " --exclude " + shell_word(key);
-  return text + "' writes " + (harm.of_model.empty() ? "it" : "the others of the model") + "\n";
+  return text + "' writes " + (harm.of_model.empty() ? "it" : "the others of the model") + lost;
 }
 
 void VerifyReport::print(const Context& context) const {
   const bool color = context.colored(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO);
   std::string text;
+  constexpr uint64_t kOfOneKind = 50;
+  std::map<ProblemId, uint64_t> shown;
   std::set<std::string_view> hints;  // each is said once
   for (const Problem& p : result.findings) {
     if (context.common.quiet && p.severity < Severity::kDamage && !fails(fail_on, {p})) continue;
+    if (++shown[p.id] > kOfOneKind && !context.common.verbose) continue;
     text += styled(severity_word(p.severity), style_of(p.severity), color) + " " + to_line(p) + "\n";
     if (!p.hint.empty() && hints.insert(p.hint).second) text += "  " + escaped(p.hint) + "\n";
   }
+  for (const auto& [id, count] : shown)
+    if (count > kOfOneKind && !context.common.verbose)
+      text += "and " + grouped(count - kOfOneKind) + " more: " + std::string(text_of(id)) + " (-v and --json name all)\n";
   if (!context.common.quiet) {
     const bool is_bad = result.is_damaged(), is_whole = result.left_out_records + result.records_without_crc == 0 || !against.empty();
     const std::string path = result.checkpoint.empty() ? source : result.checkpoint;  // of a run the step
@@ -208,6 +216,7 @@ void VerifyReport::json(JsonWriter& out) const {
         .member("tensors", result.of().tensors - result.harm->tensors)
         .member("blobs", result.of().objects - result.harm->objects)
         .member("damaged_model_keys", result.harm->of_model)
+        .member("lost_keys", result.harm->lost)
         .end_object();
   if (result.wrote_manifest) out.member("manifest", manifest);
   out.key("findings").begin_array();

@@ -119,7 +119,9 @@ std::optional<Harm> harm_of(const std::vector<Problem>& findings, const Catalog&
   Harm harm{.has_one_model = state.models.size() == 1};
   for (const KeyRef key : keys_asked) {
     harm.model_keys += state.is_model(key);
-    if (!names.contains(catalog.key(key)) && has_its_bytes(catalog, key)) continue;
+    const bool is_named = names.contains(catalog.key(key));
+    if (!is_named && has_its_bytes(catalog, key)) continue;
+    if (!is_named) harm.lost.emplace_back(catalog.key(key));
     ++(key.is_blob() ? harm.objects : harm.tensors);
     if (state.is_model(key)) harm.of_model.emplace_back(catalog.key(key));
   }

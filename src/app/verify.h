@@ -34,6 +34,7 @@ struct Harm {
   bool has_one_model = false;         // then it may be written alone
   uint64_t model_keys = 0;            // of it
   std::vector<std::string> of_model;  // those that are not whole, by name
+  std::vector<std::string> lost;      // keys without their bytes that no finding names
 };
 
 // Filled as far as it got, whatever happens.
