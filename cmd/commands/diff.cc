@@ -91,7 +91,6 @@ int run(const Options& o, Context& context) {
   if (o.silent) context.prints = false, context.common.progress = ProgressForm::kNone;
   DiffResult result;
   const DiffPaths paths{.a = o.a.path, .b = o.b};
-  if (paths.a == paths.b && o.a.step == o.step_b) context.info("'" + escaped(paths.a) + "' is compared with itself; keys behind it select");
   const int exit = run_reported(context, {.source = o.a.path}, [&] {
     for (const std::string& side : {o.a.path, o.b}) check_page(context, o.html, side);
     try {
@@ -100,6 +99,8 @@ int run(const Options& o, Context& context) {
       const bool is_b = e.problem().place.path == o.b && (o.a.path != o.b || !o.a.step.empty());
       throw Error(is_b ? with_option_of_b(e.problem()) : e.problem());
     }
+    if (paths.a == paths.b && o.a.step == o.step_b)
+      context.info("'" + escaped(paths.a) + "' is compared with itself; keys behind it select");
     note_left_out(result, context);
     describe_unmatched(context, unmatched_lines(result.unmatched));
     if (!o.html.empty()) save_page(context, o.html, diff_html(result, {.a = result.a.checkpoint, .b = result.b.checkpoint}));

@@ -75,6 +75,15 @@ std::optional<uint64_t> value_of(std::string_view name, const std::optional<Name
 
 std::optional<uint64_t> last_integer(std::string_view name) { return value_of(name, last_digits(name)); }
 
+std::vector<NameDigits> numbers_in(std::string_view name) {
+  std::vector<NameDigits> all;
+  for (size_t at = name.find_first_of(kDigits), end = 0; at < name.size(); at = name.find_first_of(kDigits, end)) {
+    end = std::min(name.find_first_not_of(kDigits, at), name.size());
+    all.push_back({.begin = at, .size = end - at});
+  }
+  return all;
+}
+
 std::optional<NameDigits> step_digits(std::string_view given) {
   const std::string name = lower(given);
   for (size_t at = name.size(); at-- > 0;) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dcp {
 
@@ -48,6 +49,7 @@ struct NameDigits {
   size_t begin = 0, size = 0;
   bool is_named = false;  // `step` or `iter` stands before it
 };
+std::vector<NameDigits> numbers_in(std::string_view name);
 // The digits that number a step: the last ones behind `step` or `iter`, as in epoch=0-step=100-val_loss=0.25.ckpt; else the last of all.
 std::optional<NameDigits> step_digits(std::string_view name);
 std::optional<uint64_t> step_number(std::string_view name);

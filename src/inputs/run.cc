@@ -348,23 +348,14 @@ void take_one_kind(RunFolder& run) {
   });
 }
 
-// Where the numbers of a name begin.
-std::vector<size_t> numbers_in(std::string_view name) {
-  std::vector<size_t> begins;
-  for (size_t i = 0; i < name.size(); ++i)
-    if (is_digit(name[i]) && (i == 0 || !is_digit(name[i - 1]))) begins.push_back(i);
-  return begins;
-}
-
-std::string_view digits_at(std::string_view name, size_t begin) {
-  return name.substr(begin, name.find_first_not_of(kDigits, begin) - begin);
-}
-
 // Where the first number of `name` stands that another name with the same words has not.
 std::optional<size_t> first_to_differ(std::string_view name, std::string_view other) {
-  const std::vector<size_t> here = numbers_in(name), there = numbers_in(other);
+  const auto value = [](std::string_view text, const NameDigits& digits) {
+    return decimal<uint64_t>(text.substr(digits.begin, digits.size));
+  };
+  const std::vector<NameDigits> here = numbers_in(name), there = numbers_in(other);
   for (size_t i = 0; i < std::min(here.size(), there.size()); ++i)
-    if (decimal<uint64_t>(digits_at(name, here[i])) != decimal<uint64_t>(digits_at(other, there[i]))) return here[i];
+    if (value(name, here[i]) != value(other, there[i])) return here[i].begin;
   return std::nullopt;
 }
 

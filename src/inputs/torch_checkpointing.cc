@@ -42,6 +42,55 @@ bool has_metadata(Found& found) {
                            : found.is_file() && found.name() == kItemMetadata;
 }
 
+// Which number in the path of a file is its rank: the last behind the word, else the first of which all ranks have a file.
+class RankNumbers {
+ public:
+  RankNumbers(const std::vector<std::string>& paths, uint32_t world_size) : world_size_(world_size) {
+    for (const std::string& path : paths)
+      for (const NameDigits& n : numbers_in(path))
+        if (const auto rank = rank_at(path, n)) ranks_[around(path, n)].insert(*rank);
+  }
+
+  std::optional<NameDigits> in(const std::string& path) const {
+    const std::vector<NameDigits> numbers = numbers_in(path);
+    for (auto n = numbers.rbegin(); n != numbers.rend(); ++n)
+      for (const std::string_view word : {"rank", "rank_", "rank-"})
+        if (std::string_view(path).substr(0, n->begin).ends_with(word) && rank_at(path, *n)) return *n;
+    const auto has_all = [&](const NameDigits& n) { return rank_at(path, n) && ranks_.at(around(path, n)).size() == world_size_; };
+    const auto n = std::ranges::find_if(numbers, has_all);
+    return n == numbers.end() ? std::nullopt : std::optional(*n);
+  }
+
+ private:
+  std::optional<uint32_t> rank_at(const std::string& path, const NameDigits& n) const {
+    const auto rank = decimal<uint32_t>(std::string_view(path).substr(n.begin, n.size));
+    return rank && *rank < world_size_ ? rank : std::nullopt;
+  }
+  static std::pair<std::string, std::string> around(const std::string& path, const NameDigits& n) {
+    return {path.substr(0, n.begin), path.substr(n.begin + n.size)};
+  }
+
+  const uint32_t world_size_;
+  std::map<std::pair<std::string, std::string>, std::set<uint32_t>> ranks_;
+};
+
+// Of a file that a layout has put into a folder: the name of the file without the rank, or that of the folder where nothing else is left of it.
+Named named_by_layout(const std::string& path, const NameDigits& of_rank) {
+  const size_t begin = path.rfind('/') + 1, dot = path.rfind('.');
+  Named named{.rank = *decimal<uint32_t>(path.substr(of_rank.begin, of_rank.size))};
+  std::string without = path.substr(begin);
+  if (of_rank.begin >= begin) without.erase(of_rank.begin - begin, of_rank.size);
+  if (dot != path.npos && dot > begin && dot >= of_rank.begin + of_rank.size) named.ending = path.substr(dot);
+  named.item = without.substr(0, without.size() - named.ending.size());
+  const auto strip = [&] {
+    while (!named.item.empty() && std::string_view("_-.").find(named.item.back()) != std::string_view::npos) named.item.pop_back();
+  };
+  strip();
+  if (of_rank.begin >= begin && named.item.ends_with("rank")) named.item.erase(named.item.size() - 4), strip();
+  if (named.item.empty()) named.item = split_path(path.substr(0, begin - 1)).name;
+  return named;
+}
+
 class Opening {
  public:
   explicit Opening(Found& found)
@@ -125,16 +174,22 @@ class Opening {
   // Files of items that the metadata does not list.
   void add_unnamed(const ItemMetadata& metadata, Items& items) {
     std::map<std::string, std::string> ending_of;
-    std::vector<std::string> unexplained;
-    for (const DirEntry& e : found_.entries()) {
-      if (e.kind == FileKind::kDirectory || e.name == kItemMetadata || named_.contains(e.name)) continue;
-      const auto named = parse_name(e.name);
-      const bool is_item =
-          named && named->rank < world_size_ && !metadata.items.contains(named->item) &&
-          ending_of.try_emplace(named->item, named->ending).first->second == named->ending &&
-          items[named->item].try_emplace(named->rank, ItemFile{.name = e.name, .form = form_of(e.name, named->ending)}).second;
-      if (!is_item) unexplained.push_back(e.name);
+    std::vector<std::string> unexplained, in_folders;
+    const auto add = [&](const std::string& path, const std::optional<Named>& named) {
+      const bool is_item = named && named->rank < world_size_ && !metadata.items.contains(named->item) &&
+                           ending_of.try_emplace(named->item, named->ending).first->second == named->ending &&
+                           items[named->item].try_emplace(named->rank, ItemFile{.name = path, .form = form_of(path, named->ending)}).second;
+      if (!is_item) unexplained.push_back(path);
       else ++unlisted_ranks_[named->item];
+    };
+    for (const DirEntry& e : found_.entries()) {
+      if (e.kind == FileKind::kDirectory && has_metadata(found_)) list_below(e, in_folders);
+      if (e.kind != FileKind::kDirectory && e.name != kItemMetadata && !named_.contains(e.name)) add(e.name, parse_name(e.name));
+    }
+    const RankNumbers numbers(in_folders, world_size_);
+    for (const std::string& path : in_folders) {
+      const auto of_rank = numbers.in(path);
+      add(path, of_rank ? std::optional(named_by_layout(path, *of_rank)) : std::nullopt);
     }
     std::erase_if(items, [](const auto& item) { return item.second.empty(); });
     if (unexplained.empty()) return;
@@ -143,6 +198,16 @@ class Opening {
     if (unexplained.size() > 5) names += " and " + std::to_string(unexplained.size() - 5) + " more";
     findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kNote, {.path = path_}, std::move(names)));
     findings_.back().names = std::move(unexplained);
+  }
+
+  // Files that no listed item has, in a folder and below.
+  void list_below(const DirEntry& e, std::vector<std::string>& paths, unsigned levels = 4) const {
+    if (e.link || e.name.starts_with('.') || levels == 0) return;
+    for (DirEntry inner : store_.list(path_ + "/" + e.name)) {
+      inner.name = e.name + "/" + inner.name;
+      if (inner.kind == FileKind::kDirectory) list_below(inner, paths, levels - 1);
+      else if (!named_.contains(inner.name)) paths.push_back(inner.name);
+    }
   }
 
   // Another ending says nothing: a layout gives any name to any form.
