@@ -99,8 +99,8 @@ int run(const Options& o, Context& context) {
       const bool is_b = e.problem().place.path == o.b && (o.a.path != o.b || !o.a.step.empty());
       throw Error(is_b ? with_option_of_b(e.problem()) : e.problem());
     }
-    if (paths.a == paths.b && o.a.step == o.step_b)
-      context.info("'" + escaped(paths.a) + "' is compared with itself; keys behind it select");
+    if (paths.a == paths.b && o.a.step == o.step_b && o.keys.rules.size() > 1)
+      context.info("'" + escaped(paths.a) + "' is compared with itself: several keys select, they are not compared with each other");
     note_left_out(result, context);
     describe_unmatched(context, unmatched_lines(result.unmatched));
     if (!o.html.empty()) save_page(context, o.html, diff_html(result, {.a = result.a.checkpoint, .b = result.b.checkpoint}));
