@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "app/digests.h"
 #include "app/expect.h"
 #include "app/model_config.h"
 #include "app/output.h"
@@ -49,11 +50,12 @@ Expectation compare(const Two& two) {
 }
 
 // By the map of the family: a copy of a tensor that is there and is tied to it is not taken, and nothing that the model needs may be missing.
-void check_by_family(const Two& two, std::vector<TensorId>& taken, World& world) {
+// False where the family is not known.
+bool check_by_family(const Two& two, std::vector<TensorId>& taken, World& world) {
   const auto& [request, catalog, selection, other] = two;
-  const maps::Config config = model_config(request.map.config, {request.assets, other.single_file ? "" : other.folder}, world.store);
+  const maps::Config config = model_config(request.map.config, {request.assets, other.folder}, world.store);
   const auto map = maps::family_map(config.model_type(), "transformers", Limits());
-  if (!map) return;
+  if (!map) return false;
   std::vector<maps::MapSource> all;
   for (const Entry& e : selection.entries)
     if (!e.is_blob()) all.push_back({.key = e.key, .dtype = e.dtype, .shape = shape_of(catalog, e.tensor())});
@@ -69,6 +71,8 @@ void check_by_family(const Two& two, std::vector<TensorId>& taken, World& world)
       if (!copy->blocks.empty() && !of->blocks.empty() && copy->blocks[0].source >= own && of->blocks[0].source < own)
         copies.insert(taken[copy->blocks[0].source - own]);
   std::erase_if(taken, [&](TensorId id) { return copies.contains(id); });
+  if (other.single_file && request.assets.empty() && request.map.config.empty())
+    return true;  // what lies beside a file may be another model's
   try {
     check_holds(made, world);
   } catch (const Error& e) {
@@ -76,6 +80,47 @@ void check_by_family(const Two& two, std::vector<TensorId>& taken, World& world)
     if (p.id == ProblemId::map_tensor_missing && p.hint.empty()) p.hint = escaped(request.model) + " lacks it, too";
     throw Error(std::move(p));
   }
+  return true;
+}
+
+// Of what would be taken, what the model that fills has twice, and the one that is there has under the other name, may be tied to that: it would then
+// be the weight before training. Compared are matrices with at most a few of their shape: those of layers are alike by the hundred, and none is tied.
+std::map<TensorId, TensorId> tied_to_own(const Two& two, const Opened& model, const std::vector<TensorId>& taken, World& world) {
+  constexpr size_t kFew = 4;
+  const Catalog& other = two.other;
+  std::set<std::string_view> own;
+  for (const Entry& e : two.selection.entries) own.insert(e.key);
+  std::map<TensorId, std::vector<TensorId>> alike;
+  SelectOptions compared;
+  for (const TensorId id : taken) {
+    std::vector<TensorId> same;
+    for (TensorId o = 0; o < other.tensors.size() && other.dims(other.tensors[id]).size() > 1; ++o)
+      if (own.contains(other.key(other.tensors[o])) && other.tensors[o].dtype == other.tensors[id].dtype &&
+          shape_of(other, o) == shape_of(other, id))
+        same.push_back(o);
+    if (same.empty() || same.size() > kFew) continue;
+    same.push_back(id);
+    for (const TensorId o : same) compared.rules.push_back({KeyRule::Kind::kKey, std::string(other.key(other.tensors[o]))});
+    alike.emplace(id, std::move(same));
+  }
+  if (alike.empty()) return {};
+  const Selection selection = select_keys(other, compared);
+  std::vector<TensorId> read;
+  for (const Entry& e : selection.entries) read.push_back(e.tensor());
+  const Resolved resolved = resolve(model, {.parts = {.tensors = read, .blobs = {}}, .faults = Faults::kCollect}, world);
+  if (!resolved.findings.empty()) throw Error(resolved.findings.front());
+  const VerifyPlan plan = plan_verify({other, resolved}, {.digests = &selection, .units = {}});
+  DigestSink sink(plan.plan);
+  Progress progress;
+  const ExecuteReport executed = run_digest_units({plan.plan, {other, resolved, *model.files}, 1}, sink, progress, world);
+  if (!executed.damage.empty()) throw Error(executed.damage.front());
+  std::map<TensorId, std::optional<uint64_t>> digests;
+  for (const VerifyPlan::Digest& d : plan.digests) digests[d.entry.tensor()] = sink.digest(d.file);
+  std::map<TensorId, TensorId> tied;
+  for (const auto& [id, same] : alike)
+    for (const TensorId o : same)
+      if (o != id && digests[o] == digests[id]) tied.emplace(id, o);
+  return tied;
 }
 
 }  // namespace
@@ -107,7 +152,10 @@ Filled fill(const FillRequest& request, Ready& ready, Selected& selected, World&
   std::vector<TensorId> taken;
   for (TensorId id = 0; id < other.tensors.size(); ++id)
     if (!own.contains(other.key(other.tensors[id]))) taken.push_back(id);
-  check_by_family(two, taken, world);
+  if (!check_by_family(two, taken, world))
+    for (const auto& [id, of] : tied_to_own(two, model, taken, world))
+      world.events.warn("in " + escaped(request.model) + ", " + shortened(other.key(other.tensors[id])) + " equals " +
+                        shortened(other.key(other.tensors[of])) + ": if the model ties them, it is stale, and has to be left out");
   for (const TensorId id : taken) check_whole(other, other.tensors[id]);
 
   const Resolved resolved = resolve(model, {.parts = {.tensors = taken, .blobs = {}}}, world);
