@@ -12,24 +12,39 @@ namespace {
 struct Ending {
   std::string_view numbers, companion;
   bool is_packed = true;
-  bool is_plain = false;  // other tensors have such names, too: a pair if the numbers have one byte
+  bool is_plain = false;  // other tensors have such names, too: a pair if the numbers are no floats of a model
 };
 constexpr Ending kEndings[] = {
-    {"", ".absmax"},                      // bitsandbytes, 4 bits: in any dtype, as FSDP shards only floats
-    {".weight", ".SCB"},                  // bitsandbytes, 8 bits
-    {".state1", ".absmax1"},              // its optimizers
-    {".state1", ".qmap1"},                //
-    {".state2", ".absmax2"},              //
-    {".state2", ".qmap2"},                //
-    {"_blocks", "_scales"},               // MXFP4
-    {"_packed", "_scale"},                // compressed-tensors, 4 bits
-    {"_packed", "_global_scale"},         //
-    {".qweight", ".scales"},              // GPTQ, AWQ
-    {".W_q", ".scale"},                   // HQQ
-    {".W_q", ".zero"},                    //
+    {"", ".absmax"},                       // bitsandbytes, 4 bits: in any dtype, as FSDP shards only floats
+    {".weight", ".SCB"},                   // bitsandbytes, 8 bits
+    {".state1", ".absmax1"},               // its optimizers
+    {".state1", ".qmap1"},                 //
+    {".state2", ".absmax2"},               //
+    {".state2", ".qmap2"},                 //
+    {"_blocks", "_scales"},                // MXFP4
+    {"_packed", "_scale"},                 // compressed-tensors, 4 bits
+    {"_packed", "_global_scale"},          //
+    {".qweight", ".scales"},               // GPTQ, AWQ
+    {".W_q", ".scale"},                    // HQQ
+    {".W_q", ".zero"},                     //
+    {".W_q", ".scales"},                   // SINQ
+    {".W_q", ".zeros"},                    //
+    {".W_q", ".scale2"},                   //
+    {".W_q", ".meta.scale"},               //
+    {".W_q", ".meta.scale2"},              //
+    {".W_q", ".meta.zero"},                //
+    {".qweight", ".weight_global_scale"},  // FP-Quant
+    {".qweight", ".act_global_scale"},     //
+    {".qweight", ".forward_hadamard_matrix"},
+    {".qweight", ".backward_hadamard_matrix"},
     {"_data", "_scale"},                  // quanto
+    {"_data", "_shift"},                  //
     {"_data", "_scale_inv"},              // Transformer Engine
     {"_qdata", "_scale"},                 // torchao
+    {"_qdata", "_scale_and_zero"},        //
+    {"_qdata", "_zero_point"},            //
+    {"_qdata", "_per_tensor_scale"},      //
+    {"_qdata", "_act_pre_scale"},         //
     {".codes", ".codebooks"},             // AQLM
     {".codes", ".scales"},                //
     {"", "_scale_inv", false},            // blocks of float8
@@ -38,7 +53,11 @@ constexpr Ending kEndings[] = {
     {"", "_scale_2", false},              //
     {".weight", ".scale_weight", false},  // float8 of ComfyUI
     {".weight", ".scale", false, true},   // DeepSeek's own names
-    {".weight", ".scales", false, true},
+    {".weight", ".scales", false, true},  // and Metal's
+    {".weight", ".biases", false, true},
+    {".weight", ".qbiases", false, true},
+    {".weight", ".tables", false, true},  // HIGGS
+    {".weight", ".tables2", false, true},
     {".weight", ".scale_inv", false, true},
     {"", ".scale", false, true},
     {"", ".scales", false, true},
@@ -94,15 +113,17 @@ bool is_scale_of_bytes(std::string_view key, const HasKey& has_bytes) {
          pair_of(key, &Ending::companion, &Ending::numbers, has_bytes, true);
 }
 
+static bool may_be_quantized(DType dtype) { return bytes_of(dtype) == 1 || facts_of(dtype).kind == DTypeKind::kInt; }
+
 HasKey bytes_of_catalog(const Catalog& catalog) {
   std::set<std::string_view> keys;
   for (const Tensor& t : catalog.tensors)
-    if (t.dtype_known && bytes_of(t.dtype) == 1) keys.insert(catalog.key(t));
+    if (t.dtype_known && may_be_quantized(t.dtype)) keys.insert(catalog.key(t));
   return [keys = std::move(keys)](std::string_view key) { return keys.contains(key); };
 }
 
 bool is_quantized(std::string_view key, DType dtype, const HasKey& has_key) {
-  return is_packed(key, has_key) || (bytes_of(dtype) == 1 && pair_of_bytes(key, has_key));
+  return is_packed(key, has_key) || (may_be_quantized(dtype) && pair_of_bytes(key, has_key));
 }
 
 }  // namespace dcp

@@ -23,17 +23,17 @@ using HasKey = std::function<bool(std::string_view)>;
 
 // The pair in which this key has the numbers.
 std::optional<QuantizedPair> pair_of_numbers(std::string_view key, const HasKey& has_key);
-// And if they have one byte: then a tensor named scale is that, too.
+// And if they are integers, or of one byte: then a tensor named scale is that, too.
 std::optional<QuantizedPair> pair_of_bytes(std::string_view key, const HasKey& has_key);
 // The pair in which this key is the companion, or one of them.
 std::optional<QuantizedPair> pair_of_companion(std::string_view key, const HasKey& has_key);
 
 // Packed weights, and what lies beside them.
 bool is_packed(std::string_view key, const HasKey& has_key);
-// What scales numbers of one byte; the function knows these, as that of a catalog does.
+// What scales integers, or numbers of one byte; the function knows these, as that of a catalog does.
 bool is_scale_of_bytes(std::string_view key, const HasKey& has_bytes);
 HasKey bytes_of_catalog(const Catalog& catalog);
-// What is packed, and numbers of one byte that have a scale.
+// What is packed, and integers and numbers of one byte that have a scale.
 bool is_quantized(std::string_view key, DType dtype, const HasKey& has_key);
 
 }  // namespace dcp

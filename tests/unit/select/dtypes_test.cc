@@ -139,7 +139,12 @@ TEST_CASE("packed weights, and what lies beside them, are cast with raw only") {
                                                        {"a.W_q", "a.scale"},
                                                        {"a.W_q", "a.zero"},
                                                        {"a.weight._data", "a.weight._scale"},
+                                                       {"a.weight._data", "a.weight._shift"},
                                                        {"a.weight_qdata", "a.weight_scale"},
+                                                       {"a._weight_qdata", "a._weight_scale_and_zero"},
+                                                       {"a._weight_qdata", "a._weight_zero_point"},
+                                                       {"a.W_q", "a.meta.scale"},
+                                                       {"a.qweight", "a.forward_hadamard_matrix"},
                                                        {"a.codes", "a.codebooks"},
                                                        {"a.state1", "a.absmax1"}};
   for (const auto& [numbers, companion] : pairs) {
@@ -157,6 +162,12 @@ TEST_CASE("packed weights, and what lies beside them, are cast with raw only") {
   const Catalog below = catalog_with({{"w", DType::bfloat16}, {"w.absmax"}, {"w.quant_state.bitsandbytes__nf4"}, {"w.nested.map"}});
   CHECK(chosen(below, {.dtypes = by({{"*", DType::float16}})}) ==
         Lines{"w: bfloat16", "w.absmax: float32", "w.quant_state.bitsandbytes__nf4: float32", "w.nested.map: float32"});
+  // Beside integers, whatever their dtype, names that others have too; beside floats these are the model's.
+  for (const char* companion : {"a.scales", "a.biases", "a.tables"}) {
+    CHECK(chosen(catalog_with({{"a.weight", DType::uint32}, {companion}}), {.dtypes = to(DType::float16)})[1] ==
+          std::string(companion) + ": float32");
+    CHECK(chosen(catalog_with({{"a.weight"}, {companion}}), {.dtypes = to(DType::float16)})[1] == std::string(companion) + ": float16");
+  }
   // A rule for nothing but other floats casts them all the same.
   CHECK(chosen(catalog_with({{"a.weight"}, {"a.weight_scale"}}), {.dtypes = by({{"*", DType::float16}})}) ==
         Lines{"a.weight: float16", "a.weight_scale: float16"});
