@@ -31,8 +31,9 @@ At a terminal the newest step comes first, elsewhere last; --reverse turns that 
 
 A step is a folder with a checkpoint and a number in its name, and the names of a run's steps differ in their numbers alone. Of several kinds of
 names that one counts whose words are those of a trainer (step-20, global_step_20, epoch=0-step=20.ckpt, 20): copies and exports beside it are no
-steps (step-20.bak, llama-7b). The step's number is the one behind 'step' or 'iter', else the last one. Where a whole number before it says otherwise
-(run2_step_100 beside run1_step_900), or the names leave another choice, it is an error; --pattern decides.
+steps (step-20.bak, llama-7b). The step's number is the one behind 'step', 'iter' or 'ba', else the last one. Beside it, names may differ in decimals
+(val_loss=0.25) and in an epoch that goes up with the steps. Where they differ in more (run2_step_100, run1_step_900), or two steps have one number,
+it is an error; --pattern decides: the digits in its group are the number.
 
 A step's checkpoints may lie in folders of their own, such as model/ckpt and model/optimizer, and the steps in one folder below RUN. A folder
 whose name begins with tmp_, tmp- or .tmp, or ends with .tmp, _tmp, -tmp, .partial or .incomplete, is an unfinished save. Where a step has

@@ -192,17 +192,6 @@ class Surveyor {
   OpenOptions options_;
 };
 
-// `latest`, `last.ckpt`, `checkpoint-latest`, and not `blast`.
-bool is_latest_name(std::string_view name) {
-  for (const std::string_view word : {"latest", "last"}) {
-    const size_t at = name.find(word);
-    if (at == std::string_view::npos) continue;
-    const auto letter = [&](size_t i) { return i < name.size() && std::isalpha(static_cast<unsigned char>(name[i])) != 0; };
-    if ((at == 0 || !letter(at - 1)) && !letter(at + word.size())) return true;
-  }
-  return false;
-}
-
 bool is_tracker_name(std::string_view name) { return is_latest_name(name) && (name.find('.') == name.npos || name.ends_with(".txt")); }
 
 std::string without_space_at_end(std::string_view text) {

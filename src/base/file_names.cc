@@ -88,8 +88,10 @@ std::optional<NameDigits> step_digits(std::string_view given) {
   const std::string name = lower(given);
   for (size_t at = name.size(); at-- > 0;) {
     const std::string_view rest = std::string_view(name).substr(at);
-    if (!rest.starts_with("step") && !rest.starts_with("iter")) continue;
-    const size_t begin = name.find_first_not_of("=_-", at + (rest.starts_with("iteration") ? 9 : 4));
+    const bool is_batch = rest.starts_with("ba") && (at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0);
+    if (!rest.starts_with("step") && !rest.starts_with("iter") && !is_batch) continue;
+    const size_t word = rest.starts_with("iteration") ? 9 : rest.starts_with("batch") ? 5 : is_batch ? 2 : 4;
+    const size_t begin = name.find_first_not_of("=_-", at + word);
     if (begin == name.npos || !is_digit(name[begin])) continue;
     return NameDigits{.begin = begin, .size = std::min(name.find_first_not_of(kDigits, begin), name.size()) - begin, .is_named = true};
   }
@@ -104,6 +106,16 @@ bool names_step(std::string_view name) {
   const std::string text = lower(name);
   return text.find_first_not_of(kDigits) == text.npos ||
          std::ranges::any_of(kWords, [&](std::string_view word) { return text.find(word) != text.npos; });
+}
+
+bool is_latest_name(std::string_view name) {
+  for (const std::string_view word : {"latest", "last"}) {
+    const size_t at = name.find(word);
+    if (at == std::string_view::npos) continue;
+    const auto letter = [&](size_t i) { return i < name.size() && std::isalpha(static_cast<unsigned char>(name[i])) != 0; };
+    if ((at == 0 || !letter(at - 1)) && !letter(at + word.size())) return true;
+  }
+  return false;
 }
 
 bool is_unfinished_name(std::string_view name) {

@@ -47,15 +47,18 @@ std::optional<uint64_t> last_integer(std::string_view name);
 // A run of digits in a name.
 struct NameDigits {
   size_t begin = 0, size = 0;
-  bool is_named = false;  // `step` or `iter` stands before it
+  bool is_named = false;  // `step`, `iter` or `ba` stands before it
 };
 std::vector<NameDigits> numbers_in(std::string_view name);
-// The digits that number a step: the last ones behind `step` or `iter`, as in epoch=0-step=100-val_loss=0.25.ckpt; else the last of all.
+// The digits that number a step: the last ones behind `step`, `iter` or `ba` (Composer's batches), as in epoch=0-step=100-val_loss=0.25.ckpt; else the last of all.
 std::optional<NameDigits> step_digits(std::string_view name);
 std::optional<uint64_t> step_number(std::string_view name);
 
 // Whether a name with a number names a step: it contains a word such as "step", or is just the number.
 bool names_step(std::string_view name);
+
+// `latest`, `last.ckpt`, `checkpoint-latest`, and not `blast`.
+bool is_latest_name(std::string_view name);
 
 // Whether a trainer gives this name to a folder that it renames once its save is complete: tmp_step-5, step-5.incomplete.
 bool is_unfinished_name(std::string_view name);

@@ -174,19 +174,26 @@ std::string numbers_of(const std::vector<Step>& steps) {
 
 constexpr std::string_view kDigits = "0123456789";
 
+// 0 and 12 of 0.12.
+bool is_in_decimal(std::string_view name, const NameDigits& n) {
+  const auto is_point = [&](size_t point) {
+    return point > 0 && point + 1 < name.size() && name[point] == '.' && is_digit(name[point - 1]) && is_digit(name[point + 1]);
+  };
+  return is_point(n.begin + n.size) || (n.begin > 0 && is_point(n.begin - 1));
+}
+
 // Digits of a name other than those that number the step, in a pattern.
 enum class OtherDigits : uint8_t { kThese, kAny };
 
-// A regular expression for names like this one, with a group for the digits that begin at `number`.
+// A regular expression for names like this one, with a group for the digits that begin at `number`. Decimals are any.
 std::string pattern_for(std::string_view name, size_t number, OtherDigits others) {
   std::string regex = "^";
   for (size_t at = 0; at < name.size();) {
     const size_t end = std::min(is_digit(name[at]) ? name.find_first_not_of(kDigits, at) : at + 1, name.size());
+    const bool is_any = is_digit(name[at]) && (others == OtherDigits::kAny || is_in_decimal(name, {.begin = at, .size = end - at}));
     if (at == number) regex += "([0-9]+)";
-    else if (is_digit(name[at]) && others == OtherDigits::kAny) regex += "[0-9]+";
-    else
-      regex += (std::string_view(R"(.\+*?[](){}^$|)").find(name[at]) == std::string_view::npos ? "" : "\\") +
-               std::string(name.substr(at, end - at));
+    else if (is_any) regex += "[0-9]+";
+    else regex += (std::string_view(R"(.\+*?[](){}^$|)").find(name[at]) == name.npos ? "" : "\\") + std::string(name.substr(at, end - at));
     at = end;
   }
   return regex + "$";
@@ -270,14 +277,17 @@ class StepFinder {
   std::optional<uint64_t> number_of(const std::string& name) const {
     if (!regex_) return step_number(name);
     std::smatch match;
-    return std::regex_search(name, match, *regex_) ? decimal<uint64_t>(match[1].str()) : std::nullopt;
+    if (!std::regex_search(name, match, *regex_)) return std::nullopt;
+    std::string digits = match[1].str();  // 2025-01-31 is 20250131
+    std::erase_if(digits, [](char c) { return !is_digit(c); });
+    return decimal<uint64_t>(digits);
   }
 
   std::vector<Step> numbered(const std::string& folder, const std::vector<DirEntry>& entries) const {
     std::vector<Step> steps;
     const bool is_model_beside = !regex_ && has_accelerates(entries);
     for (const DirEntry& e : entries) {
-      if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
+      if (e.kind != FileKind::kDirectory || is_working_name(e.name) || (e.link && is_latest_name(e.name))) continue;
       if (is_model_beside && (is_accelerates(e.name) || e.name.starts_with("optimizer_"))) continue;
       const std::optional<uint64_t> number = number_of(e.name);
       const bool is_unfinished = is_unfinished_name(e.name);
@@ -348,46 +358,71 @@ void take_one_kind(RunFolder& run) {
   });
 }
 
-// Where the first number of `name` stands that another name with the same words has not.
-std::optional<size_t> first_to_differ(std::string_view name, std::string_view other) {
-  const auto value = [](std::string_view text, const NameDigits& digits) {
-    return decimal<uint64_t>(text.substr(digits.begin, digits.size));
-  };
-  const std::vector<NameDigits> here = numbers_in(name), there = numbers_in(other);
-  for (size_t i = 0; i < std::min(here.size(), there.size()); ++i)
-    if (value(name, here[i]) != value(other, there[i])) return here[i].begin;
-  return std::nullopt;
+// `epoch=`, `ep`, `e-` before a number.
+bool is_epochs(std::string_view name, const NameDigits& n) {
+  name = name.substr(0, name.find_last_not_of("=_-", n.begin == 0 ? 0 : n.begin - 1) + 1);
+  for (const std::string_view word : {"epoch", "ep", "e"})
+    if (name.ends_with(word) &&
+        (name.size() == word.size() || std::isalpha(static_cast<unsigned char>(name[name.size() - word.size() - 1])) == 0))
+      return true;
+  return false;
 }
 
-// What stands before the step's number, without decimals: those are metrics, which go up and down.
-std::string before_number(const std::string& name, const NameDigits& number) {
-  static const std::regex decimals("[0-9]+\\.[0-9]+");
-  return std::regex_replace(name.substr(0, number.begin), decimals, "");
-}
+// Of two names with the same words, ordered by the step's number.
+struct TwoNames {
+  const std::string &older, &newer;
 
-// Whether the number of a step does not say which of these two is newer. A whole number before one behind `step` that orders them otherwise may
-// count runs, or epochs in which steps are counted anew; without such a word, any number may be the one that counts.
-bool is_order_unclear(const std::string& older, const std::string& newer) {
-  const NameDigits number = *step_digits(older);
-  if (!number.is_named) return first_to_differ(older, newer).value_or(number.begin) < number.begin;
-  const std::string before = before_number(older, number), before_newer = before_number(newer, *step_digits(newer));
-  return natural_less(before_newer, before) || (before != before_newer && step_number(older) == step_number(newer));
-}
+  static std::optional<uint64_t> value(std::string_view name, const NameDigits& n) {
+    return decimal<uint64_t>(name.substr(n.begin, n.size));
+  }
+
+  // The numbers of the older one that the newer has not, but for decimals, which are metrics.
+  std::vector<NameDigits> differ() const {
+    const std::vector<NameDigits> here = numbers_in(older), there = numbers_in(newer);
+    const size_t step = step_digits(older)->begin;
+    const bool is_step_decimal = is_in_decimal(older, *step_digits(older));
+    std::vector<NameDigits> all;
+    for (size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
+      const bool is_metric = is_in_decimal(older, here[i]) && !(is_step_decimal && i + 1 < here.size() && here[i + 1].begin == step);
+      if (here[i].begin == step || (!is_metric && value(older, here[i]) != value(newer, there[i]))) all.push_back(here[i]);
+    }
+    return all;
+  }
+
+  // Whether the step's number does not say which is newer: another whole number may count runs, or what the step's counts anew. An epoch's goes
+  // up with the steps.
+  bool is_order_unclear() const {
+    const NameDigits step = *step_digits(older);
+    if (step_number(older) == step_number(newer)) return older != newer;
+    const std::vector<NameDigits> there = numbers_in(newer);
+    for (const NameDigits& n : differ()) {
+      const auto at = static_cast<size_t>(std::ranges::count_if(numbers_in(older), [&](const NameDigits& o) { return o.begin < n.begin; }));
+      const bool goes_up = step.is_named && n.begin < step.begin && is_epochs(older, n) && value(older, n) < value(newer, there[at]);
+      if (n.begin != step.begin && !goes_up) return true;
+    }
+    return false;
+  }
+};
 
 void check_order(const RunFolder& run) {
   std::vector<std::string> names;
   for (const Step& s : run.steps)
     if (!s.unfinished) names.push_back(split_path(s.path).name);
-  const auto unclear = std::ranges::adjacent_find(names, is_order_unclear);
+  const auto unclear = std::ranges::adjacent_find(names, [](const auto& a, const auto& b) { return TwoNames{a, b}.is_order_unclear(); });
   if (unclear == names.end()) return;
   const std::string& name = *unclear;
   Problem p = make_problem(ProblemId::step_ambiguous, {.path = run.folder});
   p.what = "the numbers in '" + name + "' and '" + unclear[1] + "' do not say which is newer";
   p.remedy = Remedy::kNumberOfStep;
-  const size_t number = step_digits(name)->begin, other = first_to_differ(name, unclear[1]).value_or(number);
-  p.names = {pattern_for(name, number, OtherDigits::kThese), pattern_for(name, number, OtherDigits::kAny)};
-  if (other != number) p.names.push_back(pattern_for(name, other, OtherDigits::kAny));
-  for (std::string& pattern : p.names) pattern = "'" + pattern + "'";
+  const NameDigits step = *step_digits(name);
+  const std::vector<NameDigits> differ = TwoNames{name, unclear[1]}.differ();
+  const bool is_tie = step_number(name) == step_number(unclear[1]);
+  const bool is_of_decimals = is_tie && differ.size() == 1;  // of one run for each learning rate, say
+  if (!is_in_decimal(name, step) && !is_of_decimals) p.names.push_back("'" + pattern_for(name, step.begin, OtherDigits::kThese) + "'");
+  for (const NameDigits& n : differ)
+    if (!is_in_decimal(name, n) && (n.begin != step.begin || !is_tie))
+      p.names.push_back("'" + pattern_for(name, n.begin, OtherDigits::kAny) + "'");
+  if (p.names.empty()) p.names = {"'step-([0-9]+)$'"};
   throw Error(std::move(p));
 }
 

@@ -16,6 +16,9 @@ TEST_CASE("the number of a step is the last one behind its word, else the last o
   CHECK(step_number("stepwise-5") == 5);
   CHECK(step_number("checkpoint_000003") == 3);
   CHECK(step_number("epoch=2-val_loss=0.25") == 25);
+  CHECK(step_number("ep1-ba100-rank0") == 100);
+  CHECK(step_number("alibaba5-7") == 7);
+  CHECK(step_number("batch_3_of_9") == 3);
   CHECK(step_number("12") == 12);
   CHECK(!step_number("latest"));
   CHECK(!step_number(""));

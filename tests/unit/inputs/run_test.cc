@@ -74,6 +74,13 @@ TEST_CASE("the steps of a run differ in the numbers of their names alone") {
   CHECK(Run{"epoch_0_step_500", "epoch_1_step_1000"}.count() == 2);
   CHECK(Run{"run-1-20", "run-2-30"}.error() == "step_ambiguous");
   CHECK(Run{"run-1-20", "run-01-30"}.count() == 2);
+  CHECK(Run{"step_100_run1", "step_100_run2"}.error() == "step_ambiguous");
+  CHECK(Run{"llama-7b-step1", "llama-13b-step2"}.error() == "step_ambiguous");
+  CHECK(Run{"lr0.1_step_5", "lr0.01_step_5"}.error() == "step_ambiguous");
+  CHECK(Run{"ep2.1", "ep1.9"}.error() == "step_ambiguous");
+  CHECK(Run{"e0-step9", "e1-step10"}.count() == 2);
+  CHECK(Run{"the-step9", "the-step10"}.count() == 2);
+  CHECK(Run{"loss=0.9-step=1", "loss=0.12-step=2", "loss=0.4-step=3"}.count() == 3);
   CHECK(Run{"final-v1", "qwen-2"}.error() == "step_ambiguous");
   CHECK(Run{"step-1", "epoch_1"}.error() == "step_ambiguous");
   CHECK(Run{"step-10", "step-20", "step-40 (2)"}.error() == "step_ambiguous");  // a copy of 40
