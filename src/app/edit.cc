@@ -235,7 +235,10 @@ Compaction plan_for(const DropRequest& request, World& world) {
   const Selection selection = select_keys(catalog, model_under_root());
   check_whole(catalog, selection);
   std::vector<std::string> taken;
-  for (const DirEntry& e : world.io.list(catalog.folder)) taken.push_back(e.name);
+  for (const DirEntry& e : world.io.list(catalog.folder)) {
+    taken.push_back(e.name);
+    if (e.name.starts_with(".metadata.orig")) c.outdated.push_back(e.name);  // what it names is gone then
+  }
   c.edited = plan_compaction(catalog, selection, {}, taken);
   std::set<std::string_view> named;
   for (const OutputFile& f : c.edited.plan.files) named.insert(f.name);

@@ -48,10 +48,10 @@ class Pruning {
 
   void carry_out() {
     const OpenFile run(world_.io, world_.io.open_folder(result_.survey.run));
-    keep_what_is_pointed_to();
     for (size_t s = 0; s < result_.decisions.size(); ++s) {
       const StepFacts& step = result_.survey.steps[s];
       world_.check_stop();
+      if (result_.decisions[s].fate != Fate::kKeep) keep_what_is_pointed_to();
       if (result_.done[s] == Done::kChanged) continue;
       switch (result_.decisions[s].fate) {
         case Fate::kKeep: put_in_order(step); break;
@@ -99,10 +99,10 @@ class Pruning {
     }
   }
 
-  // A link or a tracker file may have come since the plan was made: it is asked again, and what now leads to a step keeps it.
+  // A link or a tracker file may have come since the plan was made, or while other steps were deleted: what now leads to a step keeps it.
   void keep_what_is_pointed_to() {
     for (const RunPointer& p : read_pointers(request_.survey.run, result_.survey, world_.store)) {
-      if (!p.step || result_.decisions[*p.step].fate == Fate::kKeep) continue;
+      if (!p.step || result_.decisions[*p.step].fate == Fate::kKeep || result_.done[*p.step] != Done::kNothing) continue;
       result_.done[*p.step] = Done::kChanged;
       world_.events.info("'" + escaped(result_.survey.steps[*p.step].path) + "' is kept: '" + escaped(p.name) + "' leads to it now");
     }

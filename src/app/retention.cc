@@ -68,7 +68,9 @@ class Judge {
       case StepState::kCut:
       case StepState::kUnfinished:
         if (!rules_.partial) return std::string(word_of(step));
-        if (age_of(step) < rules_.grace_ns) return std::string(word_of(step)) + ", and changed " + minutes_ago(age_of(step));
+        if (const uint64_t age = age_at(step.touched_ns); age < rules_.grace_ns)
+          return std::string(word_of(step)) + ", and changed " + minutes_ago(age);
+        if (step.content == StepContent::kFull && !run_.newest(StepContent::kFull)) return "unfinished, and the only one with an optimizer";
         if (step.state == StepState::kUnfinished) return {};  // its number is not yet that of a step
         break;
       case StepState::kComplete:
@@ -90,7 +92,7 @@ class Judge {
   }
 
   std::string narrowed(const StepFacts& step) const {
-    if (rules_.older_than_ns && age_of(step) < *rules_.older_than_ns) return "not that old";
+    if (rules_.older_than_ns && age_at(step.modified_ns) < *rules_.older_than_ns) return "not that old";
     return step.not_alone;
   }
 
@@ -101,7 +103,7 @@ class Judge {
   }
 
   // A time in the future means clocks differ: treat it as just now.
-  uint64_t age_of(const StepFacts& step) const { return static_cast<uint64_t>(std::max<int64_t>(now_ns_ - step.modified_ns, 0)); }
+  uint64_t age_at(int64_t ns) const { return static_cast<uint64_t>(std::max<int64_t>(now_ns_ - ns, 0)); }
 
   const RunSurvey& run_;
   const RetentionRules& rules_;
@@ -136,6 +138,13 @@ class Links {
   std::map<std::pair<uint64_t, uint64_t>, size_t> step_of_;  // device, inode
 };
 
+// The one of a step's checkpoints that its fault is in.
+std::string damaged_part(const StepFacts& step) {
+  const auto part =
+      std::ranges::find_if(step.parts, [&](const std::string& p) { return step.fault && step.fault->place.path.starts_with(p); });
+  return part == step.parts.end() ? step.parts.front() : *part;
+}
+
 }  // namespace
 
 std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns) {
@@ -156,7 +165,7 @@ void check_enough_whole(const RunSurvey& run, const RetentionRules& rules, bool 
   std::string damaged;
   for (const StepFacts& s : run.steps) {
     if (s.state == StepState::kComplete) whole.insert(s.number);
-    else if (word_of(s) == "damaged") damaged = s.path;
+    else if (word_of(s) == "damaged") damaged = s.parts.empty() ? s.path : damaged_part(s);
     else continue;
     listed.insert(s.number);
   }

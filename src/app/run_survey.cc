@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -79,23 +80,26 @@ class Surveyor {
   StepFacts look(const Step& step) const {
     StepFacts facts{.number = step.number, .name = split_path(step.path).name, .path = step.path};
     const std::optional<FileFacts> folder = store_.facts(step.path);
-    if (folder) facts.id = folder->id, facts.is_link = folder->link, facts.modified_ns = folder->modified_ns;
+    if (folder) facts.id = folder->id, facts.is_link = folder->link, facts.modified_ns = facts.touched_ns = folder->modified_ns;
     if (facts.is_link) facts.not_alone = "it is a link";
     try {
       facts.parts = step.parts;
       FolderNames names;
-      weigh(step.path, kLevels, step.parts.empty() && !step.unfinished, facts, names);
-      Holds holds{.optimizer = !facts.optimizers.empty()};
+      Holds holds;
+      std::set<std::string> folders;  // in which files of its own lie
+      if (step.unfinished) facts.fault = step.broken;
+      if (facts.parts.empty() && !facts.fault) open(step.path, facts, holds, &folders);
+      for (const std::string& part : facts.parts)
+        if (!facts.fault) open(part, facts, holds);
+      weigh(step.path, kLevels, step.parts.empty() && !step.unfinished ? &folders : nullptr, facts, names);
+      holds.optimizer |= !facts.optimizers.empty();
       if (facts.not_alone.empty() && !step.unfinished && !first_to_break(names))
         facts.not_alone = "it has no index: half removed it would look complete";
       if (facts.not_alone.empty() && !step.parts.empty() && !is_named_ && !names_step(facts.name))
         facts.not_alone = "its checkpoints lie in folders, and its name does not say that it is a step";
-      if (step.unfinished) facts.fault = step.broken;
-      if (facts.parts.empty() && !facts.fault) open(step.path, facts, holds);
-      for (const std::string& part : facts.parts)
-        if (!facts.fault) open(part, facts, holds);
-      if (!step.unfinished) facts.content = holds.content();
+      facts.content = step.unfinished ? content_if_it_opens(step) : holds.content();
       facts.state = state_of(step, facts);
+      if (facts.state == StepState::kCut && !step.mark.empty()) facts.state = StepState::kBroken;  // it was complete
       if (step.parts.empty())  // of one checkpoint, wherever its data lies
         for (; names.size() > 1; names.pop_back()) std::ranges::move(names.back(), std::back_inserter(names.front()));
       const bool is_part = std::ranges::any_of(names, may_be_one_nodes_part);
@@ -118,21 +122,43 @@ class Surveyor {
     return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
   }
 
-  // Sizes and ages of what is in a folder, and the names of its files.
-  void weigh(const std::string& path, unsigned levels, bool is_checkpoint, StepFacts& facts, FolderNames& names) const {
+  // Of a save that did not finish by its name: it may be whole.
+  StepContent content_if_it_opens(const Step& step) const {
+    StepFacts facts;
+    Holds holds;
+    for (const std::string& path : step.parts.empty() ? std::vector{step.path} : step.parts)
+      if (!facts.fault) open(path, facts, holds);
+    return facts.fault ? StepContent::kUnknown : holds.content();
+  }
+
+  // Links in a folder that is no part of the checkpoint.
+  void note_links(const std::string& path, unsigned levels, StepFacts& facts) const {
+    for (const DirEntry& e : store_.list(path)) {
+      const std::string inner = path + "/" + e.name;
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) note_links(inner, levels - 1, facts);
+      if (const auto target = e.link ? store_.facts(inner) : std::nullopt) facts.leads_to.push_back(target->id);
+    }
+  }
+
+  // Sizes and ages of what is in a folder, and the names of its files. Of a checkpoint, `own` has folders that are known to be its.
+  void weigh(const std::string& path, unsigned levels, const std::set<std::string>* own, StepFacts& facts, FolderNames& names) const {
     const size_t at = names.size();
     names.emplace_back();
-    for (const DirEntry& e : store_.list(path)) {
+    const std::vector<DirEntry> entries = store_.list(path);
+    for (const DirEntry& e : entries) {
       const std::string inner = path + "/" + e.name;
       const std::optional<FileFacts> file = store_.facts(inner);
       if (file) (e.link ? facts.leads_to : facts.inside).push_back(file->id);
-      if (e.kind == FileKind::kDirectory && !e.link && levels > 0 && (!is_checkpoint || holds_data_alone(store_, inner, levels - 1))) {
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0 &&
+          (own == nullptr || own->contains(inner) || holds_data_alone(store_, inner, levels - 1))) {
         facts.levels = kLevels;
-        weigh(inner, levels - 1, is_checkpoint, facts, names);
+        if (file) facts.touched_ns = std::max(facts.touched_ns, file->modified_ns);
+        weigh(inner, levels - 1, own, facts, names);
         continue;
       }
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) note_links(inner, levels - 1, facts);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
-      if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
+      if ((!regular || !is_checkpoint_file(e.name, entries)) && facts.not_alone.empty())
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names[at].push_back(e.name);
@@ -143,15 +169,22 @@ class Surveyor {
       else facts.shared.push_back({.id = file->id, .names = file->names, .bytes = file->bytes});
       // A folder's own time moves with names that come and go, as locks do; what it holds tells more, where it holds something.
       facts.modified_ns = facts.files == 1 ? file->modified_ns : std::max(facts.modified_ns, file->modified_ns);
+      facts.touched_ns = std::max(facts.touched_ns, file->modified_ns);
     }
   }
 
-  void open(const std::string& path, StepFacts& facts, Holds& holds) const {
+  void open(const std::string& path, StepFacts& facts, Holds& holds, std::set<std::string>* folders = nullptr) const {
     try {
       const FrozenCatalog opened = open_checkpoint(store_, path, options_);
       facts.kind = opened->catalog.kind;
       holds.add(find_training_state(opened->catalog));
       facts.fault = fault_of(*opened, facts.more_faults);
+      for (const DataFile& f : opened->catalog.files) {
+        const std::string_view name = opened->catalog.strings[f.name];
+        if (!folders || !opened->catalog.traits().data_ending.empty()) break;  // where an ending says so, others' files may lie beside
+        for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1))
+          folders->insert(path + "/" + std::string(name.substr(0, slash)));
+      }
     } catch (const Error& e) {
       facts.fault = e.problem();
     }
@@ -225,11 +258,13 @@ class PointerReader {
     constexpr uint64_t kMaxLine = 4096, kMaxJson = 32 << 20;
     const bool is_json = file.ends_with(".json");
     std::vector<RunPointer> pointers;
-    if (!is_json && file.find('.') != file.npos && !file.ends_with(".txt")) return {};
+    if (!is_json && file.find('.', 1) != file.npos && !file.ends_with(".txt")) return {};
     try {
       const std::string text(as_text(read_file_beneath(store_, folder, file, FollowLinks::kCacheOnly, is_json ? kMaxJson : kMaxLine)));
       const auto add = [&](std::string_view says) {
-        const auto step = std::ranges::find(survey_.steps, step_name_in(std::string(says)), &StepFacts::name);
+        const std::filesystem::path path(says);
+        const auto is_named = [&](const StepFacts& s) { return std::find(path.begin(), path.end(), s.name) != path.end(); };
+        const auto step = std::ranges::find_if(survey_.steps, is_named);
         if (step == survey_.steps.end()) return;
         RunPointer p{.name = file, .says = std::string(says), .step = static_cast<size_t>(step - survey_.steps.begin())};
         p.wrong = wrong_step(p);
@@ -322,8 +357,16 @@ std::string_view word_of(const Problem& fault) {
 }
 
 std::string_view word_of(const StepFacts& step) {
-  if (step.state == StepState::kComplete) return "complete";
-  if (step.state == StepState::kLocked || step.state == StepState::kUnfinished || step.state == StepState::kUnmarked) return "unfinished";
+  switch (step.state) {
+    case StepState::kComplete: return "complete";
+    case StepState::kLocked:
+    case StepState::kCut:
+    case StepState::kUnfinished:
+    case StepState::kUnmarked: return "unfinished";
+    case StepState::kBroken:
+    case StepState::kDamaged: return "damaged";
+    case StepState::kUnclear: break;
+  }
   return step.fault ? word_of(*step.fault) : "damaged";
 }
 

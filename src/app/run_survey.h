@@ -50,6 +50,7 @@ struct StepFacts {
   uint64_t bytes_of_its_own = 0;        // of files without another hard link
   std::vector<SharedFile> shared;       // those with one
   int64_t modified_ns = 0;              // of the newest file, since the epoch; 0: its store keeps no times
+  int64_t touched_ns = 0;               // of the newest file or folder: copies keep the times of files
   std::string not_alone;                // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
 };
 

@@ -97,14 +97,15 @@ class StepTree {
   bool add(Handle folder, unsigned levels) {
     const size_t at = names_.size();
     names_.emplace_back();
-    for (const DirEntry& e : io_.list(folder)) {
+    const std::vector<DirEntry> entries = io_.list(folder);
+    for (const DirEntry& e : entries) {
       const std::optional<FileFacts> facts = io_.facts(folder, e.name);
       if (!facts) return false;
       if (facts->kind == FileKind::kDirectory && !facts->link && levels > 0) {
         if (!add_folder(folder, e.name, levels - 1)) return false;
         continue;
       }
-      if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name)) return false;
+      if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name, entries)) return false;
       if (e.name.ends_with(kLock) && !is_free(folder, e.name)) return false;
       modified_ns_ = files_ == 0 ? facts->modified_ns : std::max(modified_ns_, facts->modified_ns);
       bytes_ += facts->bytes;
@@ -140,8 +141,9 @@ class StepTree {
 
 }  // namespace
 
-bool is_checkpoint_file(std::string_view name) {
+bool is_checkpoint_file(std::string_view name, const std::vector<DirEntry>& entries) {
   constexpr std::string_view kEndings[] = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json", kOld};
+  if (name == "README.md") return std::ranges::find(entries, "adapter_config.json", &DirEntry::name) != entries.end();
   return may_be_in_output(name) || role_of(name) != FileRole::kOther || is_completion_mark(name) || name.starts_with(".metadata.orig") ||
          std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }

@@ -23,8 +23,9 @@ struct CheckpointFolder {
 // link. Throws io_remove.
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder);
 
-// Whether a file of this name is removed together with the checkpoint in its folder.
-bool is_checkpoint_file(std::string_view name);
+// Whether a file of this name is removed together with the checkpoint in its folder, which has these entries. A README is one where PEFT has
+// written it beside its adapter.
+bool is_checkpoint_file(std::string_view name, const std::vector<DirEntry>& entries);
 
 // Files in order of removal. Those before position `metadata` must be gone first, and those from `rank_0` on go last: without them, the rest
 // could be one node's part of a save. Empty: no order leaves a folder that is recognizably incomplete.

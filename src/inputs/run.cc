@@ -340,6 +340,12 @@ void take_one_kind(RunFolder& run) {
   std::map<std::string, std::string> kinds;  // the words, and a name with them
   for (const Step& s : run.steps)
     if (!s.unfinished) kinds.emplace(words_of(s), split_path(s.path).name);
+  const auto erase_empty = [&](const std::string& words) {  // folders that were made for something else
+    std::erase_if(run.steps, [&](const Step& s) {
+      return s.unfinished && !unfinished_by_name(s.path) && words_of(s) != words && !are_trainers(words_of(s));
+    });
+  };
+  if (kinds.size() == 1) erase_empty(kinds.begin()->first);
   if (kinds.size() < 2) return;
   const auto is_trainers = [](const auto& kind) { return are_trainers(kind.first); };
   if (std::ranges::count_if(kinds, is_trainers) != 1) {
@@ -351,6 +357,7 @@ void take_one_kind(RunFolder& run) {
     throw Error(std::move(p));
   }
   const std::string steps = std::ranges::find_if(kinds, is_trainers)->first;
+  erase_empty(steps);
   std::erase_if(run.steps, [&](const Step& s) {
     const bool is_beside = !s.unfinished && words_of(s) != steps;
     if (is_beside) run.beside.push_back(split_path(s.path).name);

@@ -259,3 +259,23 @@ TEST_CASE("a step whose checkpoints lie in folders goes with all of them, recogn
       CHECK(f.io.open_handles() == 0);
     }
 }
+
+TEST_CASE("what leads to a step while others are deleted keeps it") {
+  PrunedRun f({"step-1", "step-2", "step-3"});
+  struct Pointing final : IoWrapper {
+    Pointing(FakeIo& io) : IoWrapper(io), io_(io) {}
+    void remove_file(Handle folder, const std::string& name) override {
+      IoWrapper::remove_file(folder, name);
+      if (name == ".metadata") io_.put("/run/best", "step-2\n");
+    }
+    FakeIo& io_;
+  } io(f.io);
+  World world{io, f.stop, f.listener};
+  PruneResult result;
+  prune(
+      {.survey = {.run = "/run", .pattern = {}, .max_memory = kGiB, .threads = 1}, .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60},
+      world, result, [] { return true; });
+  CHECK(f.steps() == Lines{"step-2", "step-3"});
+  CHECK(result.done[1] == Done::kChanged);
+  CHECK(f.listener.notes.back() == "'/run/step-2' is kept: 'best' leads to it now");
+}

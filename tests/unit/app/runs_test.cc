@@ -57,7 +57,7 @@ std::string survey_text(const RunSurvey& run) {
 
 // --- the rules of retention, said once more, one step and one rule at a time
 
-uint64_t age_ns(const StepFacts& s, int64_t now) { return s.modified_ns > now ? 0 : static_cast<uint64_t>(now - s.modified_ns); }
+uint64_t age_ns(int64_t since, int64_t now) { return since > now ? 0 : static_cast<uint64_t>(now - since); }
 
 bool is_newest_of_its_content(const RunSurvey& run, const StepFacts& s) {
   for (const StepFacts& other : run.steps)
@@ -85,7 +85,9 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
     while (m > 0 && run.steps[m].state != StepState::kComplete) --m;
     if (run.steps[m].state == StepState::kComplete && run.steps[m].number == s.number) return Fate::kKeep;
   }
-  if (!complete && (!r.partial || age_ns(s, now) < r.grace_ns)) return Fate::kKeep;
+  if (!complete && (!r.partial || age_ns(s.touched_ns, now) < r.grace_ns)) return Fate::kKeep;
+  const auto is_whole_and_full = [](const StepFacts& o) { return o.state == StepState::kComplete && o.content == StepContent::kFull; };
+  if (!complete && s.content == StepContent::kFull && std::ranges::none_of(run.steps, is_whole_and_full)) return Fate::kKeep;
   if (r.keep_every && s.state != StepState::kUnfinished && s.number % *r.keep_every == 0) return Fate::kKeep;
   for (size_t d = 0; complete && r.keep_every && d < run.steps.size(); ++d) {  // for which this one stays
     if (word_of(run.steps[d]) != "damaged" || run.steps[d].number % *r.keep_every != 0) continue;
@@ -95,7 +97,7 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
   }
   for (const RunPointer& p : run.pointers)
     if (p.step == index) return Fate::kKeep;
-  if (r.older_than_ns && age_ns(s, now) < *r.older_than_ns) return Fate::kKeep;
+  if (r.older_than_ns && age_ns(s.modified_ns, now) < *r.older_than_ns) return Fate::kKeep;
   if (!s.not_alone.empty()) return Fate::kKeep;
   if (!complete || !r.drop_optimizer) return Fate::kDelete;
   return s.content == StepContent::kFull && s.kind == CheckpointKind::kDcp ? Fate::kDropOptimizer : Fate::kKeep;
@@ -111,6 +113,7 @@ RunSurvey made_up_run(std::mt19937_64& random, int64_t now) {
     facts.content = static_cast<StepContent>(1 + random() % 4);
     facts.kind = random() % 8 == 0 ? CheckpointKind::kHf : CheckpointKind::kDcp;
     facts.modified_ns = now - static_cast<int64_t>(random() % 2000 * kSecond) + static_cast<int64_t>(60 * kSecond);
+    facts.touched_ns = facts.modified_ns + static_cast<int64_t>(random() % 500 * kSecond);
     if (random() % 8 == 0) facts.not_alone = "it is a link";
     run.steps.push_back(facts);
     number += random() % 4;  // twice the same now and then
