@@ -114,9 +114,9 @@ class Judge {
 };
 
 // Where the files and folders of steps are that links in steps lead to.
-class Links {
+class LinkTargets {
  public:
-  explicit Links(const RunSurvey& run) : run_(run) {
+  explicit LinkTargets(const RunSurvey& run) : run_(run) {
     if (std::ranges::all_of(run.steps, [](const StepFacts& s) { return s.leads_to.empty(); })) return;
     for (size_t s = 0; s < run.steps.size(); ++s) {
       step_of_[{run.steps[s].id.device, run.steps[s].id.inode}] = s;
@@ -151,7 +151,7 @@ std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, 
   const Judge judge(run, rules, now_ns);
   std::vector<Decision> decisions;
   for (size_t s = 0; s < run.steps.size(); ++s) decisions.push_back(judge.of(s));
-  const Links links(run);
+  const LinkTargets links(run);
   for (size_t s = 0; s < run.steps.size();) {
     const std::optional<size_t> needed = decisions[s].fate == Fate::kDelete ? std::nullopt : links.needed_by(s, decisions);
     if (needed) decisions[*needed] = {Fate::kKeep, "links in '" + escaped(run.steps[s].name) + "' lead into it"};
