@@ -172,7 +172,7 @@ def a_negative_split_factor(c):
 @case("metadata_field")
 def a_split_factor_of_2_to_the_62(c):
     """
-    dcpctl: ranks/metadata.pkl: tensor 'model.w': metadata_field (got split_factor 4611686018427387904, expected 1, the shards that later placements make)
+    dcpctl: ranks/metadata.pkl: tensor 'model.w': metadata_field (got split_factor 4611686018427387904, expected 1, the shards that later placements make: with another one it is not known what each rank holds)
     """
     whole(c, group(placements=({"type": "StridedShard", "dim": 0, "split_factor": 1 << 62},)))
 

@@ -36,6 +36,7 @@ const short = (v) => (v == null ? "" : Number.isInteger(v) && Math.abs(v) < 1e6 
 // Not Math.max(...list): a call takes some 10^5 arguments at most.
 const largest = (list, of) => list.reduce((most, v) => Math.max(most, of(v) ?? -Infinity), -Infinity);
 const smallest = (list, of) => -largest(list, (v) => (of(v) == null ? null : -of(v)));
+const onResize = (element, draw) => new ResizeObserver(() => requestAnimationFrame(draw)).observe(element);  // later: drawing may change sizes
 const clamp = (v, low, high) => Math.max(low, Math.min(high, v));
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -211,7 +212,7 @@ function table(o) {
     draw(true);
   });
   let size = "";
-  new ResizeObserver(() => { if (size !== (size = scroller.clientWidth + " " + scroller.clientHeight)) draw(true); }).observe(scroller);
+  onResize(scroller, () => { if (size !== (size = scroller.clientWidth + " " + scroller.clientHeight)) draw(true); });
   redraws.push(() => draw(true));
   scroller.append(head, space);
   update();
@@ -443,7 +444,7 @@ function checkpoint(C) {
     });
     section("Where the bytes are", legend(...groupKeys(entries)), path, box);
     redraws.push(draw);
-    new ResizeObserver(draw).observe(box);
+    onResize(box, draw);
   }
   // Rows whose boxes are as square as they can be (Bruls, Huizing, van Wijk).
   function squarified(kids, x, y, w, h, place) {
@@ -492,7 +493,7 @@ function checkpoint(C) {
     chart.classList.add("loads");
     chart.addEventListener("click", (e) => { const n = at(e.offsetX / chart.clientWidth); pick(spot === n ? -1 : n); });
     redraws.push(chart.paint);
-    new ResizeObserver(chart.paint).observe(chart);
+    onResize(chart, chart.paint);
     const even = sums.every((s) => s === sums[0]), top = sums.indexOf(most);
     const words = even ? "All hold the same: " + human(most) + "." : called(top) + " holds the most: " + human(most) + ", " + (most / mean).toFixed(2) + " times the mean of " + human(mean | 0 || mean) + ".";
     const more = C.most.map((m) => el("li", { text: m.keys + ": " + human(m.bytes) + (m.alone ? ", nobody else has any of it" : ", " + human(m.beyond) + " more than the mean") }));
@@ -760,7 +761,7 @@ function steps(S) {
   }, (x) => tell(at(x)), counted(S.steps.length, "step") + " and their bytes");
   chart.classList.add("loads");
   redraws.push(chart.paint);
-  new ResizeObserver(chart.paint).observe(chart);
+  onResize(chart, chart.paint);
   const said = el("p", { role: "status", class: "count" });
   const choose = el("select", { "aria-label": "what prune would take", onchange: () => { plan = S.plans[Number(choose.value)]; said.textContent = plan ? plan.text : ""; redraw(); t.update(); } },
     el("option", { value: -1, text: "nothing" }), ...S.plans.map((p, n) => el("option", { value: n, text: p.command })));
@@ -870,7 +871,7 @@ function above() {
   const shown = 20, box = el("div", { class: "cards" }, ...cards);
   // Lines of about as many cards each.
   const fit = () => box.style.setProperty("--across", Math.ceil(cards.length / Math.ceil(cards.length / Math.max(1, Math.floor((box.clientWidth + 8) / 158)))));
-  new ResizeObserver(fit).observe(box);
+  onResize(box, fit);
   redraws.push(fit);
   document.querySelector("main").replaceChildren(...[
     el("header", {}, el("p", { class: "command", text: D.command }), el("h1", { text: D.title }), el("p", { class: "verdict " + D.tone }, el("span", { class: "sign", "aria-hidden": "true", text: sign ?? "" }), el("span", { text: D.verdict }))),
