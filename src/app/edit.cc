@@ -218,7 +218,7 @@ void check_model_sums(const ReadRequest& request, World& world) {
   const Ready ready = make(opened, selected, resolve(opened, {.parts = parts}, world), {});
   const Plan plan = plan_dcp(ready.source(), selected.selection, layout_of_source(opened.catalog()));
   uint64_t planned = 0;
-  NoSink sink;
+  PassingSink sink;
   execute_or_throw(plan, ready.source(), sink, {.workers = fit(opened, plan, kMiB, world, planned)}, world);
 }
 

@@ -14,7 +14,7 @@ namespace dcp {
 namespace {
 
 // What lies around the payload of the plan's one file.
-class FrameSink final : public Sink {
+class FrameSink final : public PassingSink {
  public:
   FrameSink(const Plan& plan) : begin_(plan.files.front().bytes), end_(begin_) {
     if (!plan.regions.empty()) begin_ = plan.regions.front().file_offset, end_ = begin_ + plan.payload_bytes(plan.regions.front());
@@ -26,9 +26,6 @@ class FrameSink final : public Sink {
     if (offset < begin_) copy(bytes.first(std::min(end, begin_) - offset), head_, offset);
     if (end > end_) copy(bytes.last(end - std::max(offset, end_)), tail_, std::max(offset, end_) - end_);
   }
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
   Bytes head() const { return head_; }
   Bytes tail() const { return tail_; }
 
@@ -71,7 +68,7 @@ PickleGraph Extraction::object() {
 
 void Extraction::check() {
   if (is_object() || request_.slice || !request_.check_crcs || std::exchange(is_checked_, true)) return;
-  NoSink sink;
+  PassingSink sink;
   run(plan_arrays(source(), selection_, ArrayForm::kRaw, {}), source(), sink);
 }
 

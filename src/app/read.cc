@@ -22,7 +22,7 @@ void BufferSink::write(uint32_t, uint64_t offset, Bytes bytes) { std::ranges::co
 namespace {
 
 // One file for each part, row-major in the tensor's dtype; in memory it has the caller's dtype and strides.
-class PartsSink final : public Sink {
+class PartsSink final : public PassingSink {
  public:
   // Files are numbered as they are added.
   void add(const CheckpointReader::Part& part, DType from, Dims sizes) {
@@ -58,10 +58,6 @@ class PartsSink final : public Sink {
     if (t.from != t.dtype || offset % t.run + bytes > t.run) return {};
     return {t.to + place_of_run(t, offset / t.run) + static_cast<int64_t>(offset % t.run), bytes};
   }
-
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
 
  private:
   struct Target {

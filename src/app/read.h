@@ -14,13 +14,10 @@
 namespace dcp {
 
 // A sink for plans with one file: writes to a buffer.
-class BufferSink final : public Sink {
+class BufferSink final : public PassingSink {
  public:
   explicit BufferSink(MutableBytes to) : to_(to) {}
   void write(uint32_t, uint64_t offset, Bytes bytes) override;
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
 
  private:
   MutableBytes to_;

@@ -247,7 +247,7 @@ std::vector<SavedObject> objects_of(std::span<const MemoryObject> objects) {
 }
 
 // Counts what is written, and stops between two blocks of an item.
-class CountedSink final : public Sink {
+class CountedSink final : public PassingSink {
  public:
   CountedSink(Sink& to, Progress& progress, const World& world) : to_(to), progress_(progress), world_(world) {}
   void write(uint32_t file, uint64_t offset, Bytes bytes) override {
@@ -255,9 +255,6 @@ class CountedSink final : public Sink {
     to_.write(file, offset, bytes);
     progress_.bytes_written += bytes.size();
   }
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
 
  private:
   Sink& to_;
@@ -278,7 +275,7 @@ void check_group(const SaveRequest& request) {
 }  // namespace
 
 // The one file of a rank that is not rank 0. Not of the namespace without a name, since a member of StepSave::Files is one.
-class OwnFile final : public Sink {
+class OwnFile final : public PassingSink {
  public:
   // `shared`: what FileSet::shared() said on rank 0: the folders, then the files.
   OwnFile(Io& io, const std::vector<std::string>& shared, uint32_t rank, uint64_t bytes, bool sync)
@@ -286,8 +283,6 @@ class OwnFile final : public Sink {
   void write(uint32_t, uint64_t offset, Bytes bytes) override { file_.write(0, offset, bytes); }
   void finish() override { file_.finish(); }
   void finish(const std::function<void()>& between) { file_.finish(between); }
-  void commit() override {}
-  void abort() noexcept override {}
 
  private:
   static std::vector<std::string> own_of(const std::vector<std::string>& shared, uint32_t rank) {

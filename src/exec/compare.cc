@@ -15,7 +15,7 @@ struct SideRun {
   RunSums sums;
   RunLosses losses;
   MaxExtents extents;
-  NoSink sink;  // boxes go to a taker
+  PassingSink sink;  // boxes go to a taker
   Run run;
   SideRun(const Plan& plan, const Source& side, Progress& progress)
       : sums(plan, side.catalog), losses(plan), extents(plan, side.catalog), run{plan,    side,     sink, sums,   losses,

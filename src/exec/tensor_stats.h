@@ -50,7 +50,7 @@ bool has_numbers(DType dtype);
 TensorStats stats_of(DType dtype, Bytes elements);
 
 // Sums each unit by itself and joins the sums in unit order. It is also the supply, so that it knows which unit a worker is doing.
-class StatsSink final : public Sink, public UnitSupply {
+class StatsSink final : public PassingSink, public UnitSupply {
  public:
   // `dtypes`: by file.
   StatsSink(const Plan& plan, std::vector<DType> dtypes, const Source& source);
@@ -58,8 +58,6 @@ class StatsSink final : public Sink, public UnitSupply {
   UnitBatch take(uint64_t batch) override;
   void write(uint32_t file, uint64_t offset, Bytes bytes) override;
   void finish() override;  // no unit is left
-  void commit() override {}
-  void abort() noexcept override {}
 
   const TensorStats& of(uint32_t file) const { return sums_[file]; }
 

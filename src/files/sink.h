@@ -26,8 +26,8 @@ class Sink {
   virtual bool keeps_own_part() const { return false; }
 };
 
-// For runs that only read, to check CRCs or to examine the bytes.
-class NoSink final : public Sink {
+// Has nothing to commit. By itself it is for runs that only read, to check CRCs.
+class PassingSink : public Sink {
  public:
   void write(uint32_t, uint64_t, Bytes) override {}
   void finish() override {}

@@ -52,7 +52,7 @@ class ClippedSink : public Sink {
 };
 
 // The files of rank 0's output, for writing by another rank: opened, never created, truncated, renamed or removed.
-class SharedFiles : public Sink {
+class SharedFiles : public PassingSink {
  public:
   // `shared`: FileSet::shared() of rank 0. Throws io_create if a file is missing, or is a different one: by its size, or by its inode if
   // the hosts see the same inodes.
@@ -62,8 +62,6 @@ class SharedFiles : public Sink {
   }
   void finish() override { finish({}); }
   void finish(const std::function<void()>& between);  // as sync_all() calls it
-  void commit() override {}
-  void abort() noexcept override {}
 
  private:
   Io& io_;
