@@ -143,8 +143,8 @@ bool StateDict::is_terminal(const Value& list, uint64_t depth) {
   // A list inside itself counts as terminal while it is examined.
   const auto [known, fresh] = terminal_.try_emplace(list.payload, true);
   if (!fresh) return known->second;
-  for (auto it = m_.items(list); it.next(v);) {
-    if (is_mapping(v) || is_any_tensor(v) || (v.kind == Kind::kList && !is_terminal(v, depth + 1))) {
+  for (const Value& element : m_.items(list)) {
+    if (is_mapping(element) || is_any_tensor(element) || (element.kind == Kind::kList && !is_terminal(element, depth + 1))) {
       terminal_[list.payload] = false;
       return false;
     }

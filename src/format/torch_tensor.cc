@@ -89,8 +89,7 @@ bool TensorReader::holds_tensor(const Value& v, uint32_t& left) const {
   if (left == 0) return true;
   --left;
   const auto any_in = [&](const Value& container) {
-    Value inner;
-    for (auto it = machine_.items(container); it.next(inner);)
+    for (const Value& inner : machine_.items(container))
       if (holds_tensor(inner, left)) return true;
     return false;
   };

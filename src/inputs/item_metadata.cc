@@ -126,8 +126,7 @@ class GroupReader {
     if (ranks.kind != Kind::kTuple && ranks.kind != Kind::kList) bad("a group without ranks", "ranks");
     if (const auto known = lists_.find(ranks.payload); ranks.n > 0 && known != lists_.end()) return known->second;
     std::vector<uint32_t> list;
-    Value rank;
-    for (auto it = m_.items(ranks); it.next(rank);) {
+    for (const Value& rank : m_.items(ranks)) {
       count();
       if (rank.kind != Kind::kInt || rank.integer() < 0 || rank.integer() >= out_.world_size)
         bad("rank " + m_.describe(rank), "a rank of the world");
@@ -154,8 +153,7 @@ class GroupReader {
     }
     if (ranks.kind != Kind::kTuple && ranks.kind != Kind::kList) bad("no mesh_data", "the mesh's ranks");
     std::vector<uint32_t> all;
-    Value rank;
-    for (auto it = m_.items(ranks); it.next(rank);) {
+    for (const Value& rank : m_.items(ranks)) {
       count();
       if (rank.kind != Kind::kInt || rank.integer() < 0 || rank.integer() >= out_.world_size)
         bad("rank " + m_.describe(rank) + " in mesh_data", "a rank of the world");
@@ -178,8 +176,7 @@ class GroupReader {
   std::vector<int64_t> numbers(const Value& list, std::string_view what) const {
     if (list.kind != Kind::kTuple && list.kind != Kind::kList) bad("no " + std::string(what), "a list of numbers");
     std::vector<int64_t> out;
-    Value n;
-    for (auto it = m_.items(list); it.next(n);) {
+    for (const Value& n : m_.items(list)) {
       if (n.kind != Kind::kInt || n.integer() < 0 || out.size() >= kMaxDims)
         bad(std::string(what) + " with " + m_.describe(n), "at most 64 numbers from 0");
       out.push_back(n.integer());
@@ -342,8 +339,7 @@ class MetadataReader : private GroupReader {
     at_ = place_;
     at_.tensor = key;
     if (groups.kind != Kind::kList && groups.kind != Kind::kTuple) bad("no list of groups", "groups of ranks");
-    Value group;
-    for (auto it = m_.items(groups); it.next(group);) {
+    for (const Value& group : m_.items(groups)) {
       count();
       tensor.groups.push_back(read_group(group));
     }

@@ -31,7 +31,7 @@ std::vector<int64_t> sizes_of(const PickleMachine& m, const Value& arguments) {
   Value list = arguments.kind == Kind::kTuple && arguments.n > 2 ? m.element(arguments, 2) : Value{}, n;
   if (list.kind == Kind::kObject) list = m.element(m.arguments_of(list), 0);  // torch.Size
   if (list.kind == Kind::kTuple || list.kind == Kind::kList)
-    for (auto it = m.items(list); it.next(n);) sizes.push_back(n.integer());
+    for (const Value& n : m.items(list)) sizes.push_back(n.integer());
   return sizes;
 }
 

@@ -93,9 +93,8 @@ class DTensorReader {
     if (const Value world = attribute(group, "global_world_size"); world.kind == Kind::kInt && world.integer() > 0)
       out.world_size = world.payload;
     if (const Value rank = attribute(group, "global_rank"); rank.kind == Kind::kInt) out.rank = rank.integer();
-    Value shard;
     if (shards.kind != Kind::kList || m_.count(shards) > 1) return {};
-    for (auto it = m_.items(shards); it.next(shard);) {
+    for (const Value& shard : m_.items(shards)) {
       const Value parts = state_of(shard), where = state_of(attribute(parts, "metadata"));
       out.local = attribute(parts, "tensor");
       if (out.local.kind != Kind::kObject || !numbers(attribute(where, "shard_offsets"), out.offsets) ||
@@ -130,8 +129,7 @@ class DTensorReader {
 
   bool numbers(const Value& tuple, std::vector<int64_t>& out, size_t most = kMaxDims) const {
     if (tuple.kind != Kind::kTuple && tuple.kind != Kind::kList) return false;
-    Value n;
-    for (auto it = m_.items(tuple); it.next(n);) {
+    for (const Value& n : m_.items(tuple)) {
       if (n.kind != Kind::kInt || n.integer() < 0 || out.size() >= most) return false;
       out.push_back(n.integer());
     }
@@ -144,8 +142,7 @@ class DTensorReader {
   bool flat_numbers(const Value& v, std::vector<int64_t>& out, size_t depth = 0) const {
     if (v.kind == Kind::kInt) return v.integer() >= 0 && out.size() < kMaxDims && (out.push_back(v.integer()), true);
     if ((v.kind != Kind::kTuple && v.kind != Kind::kList) || depth > kMaxDims) return false;
-    Value part;
-    for (auto it = m_.items(v); it.next(part);)
+    for (const Value& part : m_.items(v))
       if (!flat_numbers(part, out, depth + 1)) return false;
     return true;
   }
@@ -163,8 +160,8 @@ class DTensorReader {
     const Value axes = attribute(layout, "axes"), shape = attribute(layout, "shape"), stride = attribute(layout, "stride");
     Value axis, step;
     if (axes.kind == Kind::kTuple || axes.kind == Kind::kList) {
-      for (auto it = m_.items(axes); it.next(axis);) {
-        const Value state = state_of(axis);
+      for (const Value& part : m_.items(axes)) {
+        const Value state = state_of(part);
         if (!read_axis(attribute(state, "shape"), attribute(state, "stride"), out)) return false;
       }
       return true;
@@ -220,8 +217,7 @@ class DTensorReader {
 
   bool placements(const Value& list, std::vector<Placement>& out) const {
     if (list.kind != Kind::kTuple && list.kind != Kind::kList) return false;
-    Value v;
-    for (auto it = m_.items(list); it.next(v);) {
+    for (const Value& v : m_.items(list)) {
       if (v.kind != Kind::kObject || out.size() >= kMaxDims) return false;
       const std::string cls = graph_.global_of(v);
       Placement p;

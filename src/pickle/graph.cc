@@ -81,8 +81,7 @@ void PickleGraph::visit(const Value& from, std::vector<bool>& seen, const std::f
       todo.push_back(machine_.callable_of(v));
       todo.push_back(machine_.arguments_of(v));
     }
-    Value item;
-    for (auto it = machine_.items(v); it.next(item);) todo.push_back(item);
+    for (const Value& item : machine_.items(v)) todo.push_back(item);
     if (v.kind == Kind::kObject && machine_.state_of(v).kind != Kind::kUnset) todo.push_back(machine_.state_of(v));
     std::reverse(todo.begin() + static_cast<ptrdiff_t>(first), todo.end());
   }

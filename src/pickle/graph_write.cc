@@ -68,9 +68,8 @@ class ValueWriter {
         todo.push_back(m_.arguments_of(v));
         if (m_.state_of(v).kind != Kind::kUnset) todo.push_back(m_.state_of(v));
       }
-      Value item;
       if (v.in_arena())
-        for (auto it = m_.items(v); it.next(item);) todo.push_back(item);
+        for (const Value& item : m_.items(v)) todo.push_back(item);
     }
   }
 

@@ -80,6 +80,17 @@ class PickleMachine {
       return true;
     }
 
+    // for (const Value& v : items(list))
+    struct End {};
+    Items begin() { return ++*this; }
+    End end() const { return {}; }
+    const Value& operator*() const { return value_; }
+    Items& operator++() {
+      is_over_ = !next(value_);
+      return *this;
+    }
+    bool operator!=(End) const { return !is_over_; }
+
     // Whether the last value came from SETITEM(S): on an object, where APPEND(S) is possible too.
     bool in_pair() const { return in_pair_; }
 
@@ -97,7 +108,8 @@ class PickleMachine {
     uint64_t at_ = 0;
     uint64_t end_ = 0;
     uint64_t next_segment_ = kNowhere;
-    bool in_pair_ = false;
+    bool in_pair_ = false, is_over_ = false;
+    Value value_{};
   };
   Items items(const Value& container) const;
   uint64_t count(const Value& container) const;  // values that items() gives: twice the entries of a dict
