@@ -89,8 +89,7 @@ HeldValue held(const HeldKeys& side, const DiffKey& key) {
   if (key.kind == DiffKey::Kind::kObject) return {.dtype = {}, .shape = {}, .text = key.text};
   const Catalog& catalog = side.of(key.kind).catalog;
   const Tensor& t = catalog.tensors[key.tensor];
-  const Dims dims = catalog.dims(t);
-  return {.is_tensor = true, .dtype = std::string(catalog.strings[t.dtype_name]), .shape = {dims.begin(), dims.end()}, .text = {}};
+  return {.is_tensor = true, .dtype = std::string(catalog.strings[t.dtype_name]), .shape = catalog.shape(t), .text = {}};
 }
 
 bool has_values(const Catalog& c, const Tensor& t) {

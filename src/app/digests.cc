@@ -51,9 +51,7 @@ Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const Diges
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    const Dims dims = catalog.dims(t);
-    manifest.tensors[std::string(e.key)] = {
-        .dtype = std::string(facts_of(t.dtype).name), .shape = {dims.begin(), dims.end()}, .crc64 = *digest};
+    manifest.tensors[std::string(e.key)] = {.dtype = std::string(facts_of(t.dtype).name), .shape = catalog.shape(t), .crc64 = *digest};
   }
   for (const FileSum& s : files) manifest.files[s.name] = {.bytes = s.bytes, .xxh3_128 = s.xxh3_128};
   return manifest;

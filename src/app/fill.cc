@@ -17,10 +17,7 @@
 namespace dcp {
 namespace {
 
-std::vector<int64_t> shape_of(const Catalog& catalog, TensorId id) {
-  const Dims dims = catalog.dims(catalog.tensors[id]);
-  return {dims.begin(), dims.end()};
-}
+std::vector<int64_t> shape_of(const Catalog& catalog, TensorId id) { return catalog.shape(catalog.tensors[id]); }
 
 // The model that is there, under its final names, and the one that fills it.
 struct Two {

@@ -74,9 +74,8 @@ std::vector<maps::MapSource> plain_tensors(const Catalog& catalog, const Selecti
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = catalog.tensors[e.tensor()];
-    const Dims dims = catalog.dims(t);
     const bool is_plain = t.dtype_known && is_cast_target(t.dtype) && !known.has_below(std::string(e.key));
-    if (is_plain) sources.push_back({.key = e.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
+    if (is_plain) sources.push_back({.key = e.key, .dtype = t.dtype, .shape = catalog.shape(t)});
   }
   return sources;
 }

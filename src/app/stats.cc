@@ -35,9 +35,7 @@ class Collector {
         continue;
       }
       const Tensor& t = catalog_.tensors[e.tensor()];
-      KeyStats k{.key = std::string(e.key), .dtype = t.dtype, .shape = {}, .stats = {}, .fault = fault_of(catalog_, t)};
-      const Dims dims = catalog_.dims(t);
-      k.shape.assign(dims.begin(), dims.end());
+      KeyStats k{.key = std::string(e.key), .dtype = t.dtype, .shape = catalog_.shape(t), .stats = {}, .fault = fault_of(catalog_, t)};
       k.has_numbers = t.dtype_known && has_numbers(t.dtype);
       if (k.has_numbers && !k.fault) wanted.push_back(e.tensor());
       at_.emplace(catalog_.key(e.ref), result_.tensors.size());
@@ -108,10 +106,7 @@ void stats(const StatsRequest& request, World& world, StatsResult& result) {
   sink.finish();
   for (size_t f = 0; f < by_file.size(); ++f) {
     by_file[f]->stats = sink.of(static_cast<uint32_t>(f));
-    if (request.slice) {
-      const Dims dims = source.catalog.dims(source.catalog.tensors[entries[f].tensor()]);
-      by_file[f]->shape.assign(dims.begin(), dims.end());
-    }
+    if (request.slice) by_file[f]->shape = source.catalog.shape(source.catalog.tensors[entries[f].tensor()]);
   }
   for (Problem& p : done.damage) found.blame(std::move(p));
   result.bytes_read = source.resolved.bytes_read + done.bytes_read;

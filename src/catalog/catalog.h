@@ -206,6 +206,7 @@ struct Catalog {
   // Only the rank that has opened torch.save files knows their items.
   bool knows_items() const { return !traits().in_torch_files || torch != nullptr; }
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
+  std::vector<int64_t> shape(const Tensor& t) const { return {dims(t).begin(), dims(t).end()}; }
   BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {
     const int64_t* p = numbers.data() + t.boxes_at + uint64_t{chunk_in_tensor} * 2 * t.rank;
     return {{p, t.rank}, {p + t.rank, t.rank}};

@@ -545,8 +545,7 @@ std::vector<MapSource> sources_of(const Catalog& catalog, std::span<const Parame
   std::vector<MapSource> sources;
   for (const Parameter& p : parameters) {
     const Tensor& t = catalog.tensors[p.tensor];
-    const Dims dims = catalog.dims(t);
-    sources.push_back({.key = p.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
+    sources.push_back({.key = p.key, .dtype = t.dtype, .shape = catalog.shape(t)});
   }
   return sources;
 }

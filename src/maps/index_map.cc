@@ -13,7 +13,7 @@ namespace dcp {
 IndexMap identity(const Catalog& catalog, uint32_t tensor) {
   const Tensor& t = catalog.tensors[tensor];
   const Dims dims = catalog.dims(t);
-  IndexMap map{.key = std::string(catalog.key(t)), .dtype = t.dtype, .shape = {dims.begin(), dims.end()}, .blocks = {}};
+  IndexMap map{.key = std::string(catalog.key(t)), .dtype = t.dtype, .shape = catalog.shape(t), .blocks = {}};
   if (volume(dims) == 0) return map;
   IndexBlock block{
       .source = tensor, .target_at = std::vector<int64_t>(dims.size()), .source_at = std::vector<int64_t>(dims.size()), .axes = {}};

@@ -135,8 +135,7 @@ Workload checkpoint_workload(const Catalog& catalog, std::optional<uint32_t> ran
     if (!t.dtype_known || facts_of(t.dtype).kind == DTypeKind::kQuantized) continue;
     const std::string key(catalog.key(t));
     if (!rank) {
-      const Dims dims = catalog.dims(t);
-      w.tensors.push_back({key, t.dtype, {dims.begin(), dims.end()}});
+      w.tensors.push_back({key, t.dtype, catalog.shape(t)});
       continue;
     }
     uint32_t chunks = 0;
