@@ -43,6 +43,15 @@ void copy_pieces(const std::vector<CopyPiece>& pieces, unsigned workers, const S
   });
 }
 
+void write_metadata(const EditedPlan& edited, const Catalog& catalog, const std::function<void(uint64_t, Bytes)>& write) {
+  uint64_t at = 0;
+  const auto sink = [&](std::string_view block) {
+    write(at, as_bytes(block));
+    at += block.size();
+  };
+  write_plan_metadata(edited.plan, catalog, sink, ItemsAre::kAsStored);
+}
+
 // --- other keys
 
 class Editing {
@@ -90,7 +99,7 @@ class Editing {
     MetadataSwap swap(world_.io, catalog.folder, request_.sync);
     swap.begin(result_.metadata_bytes);
     for (const std::string& found : swap.found()) world_.events.info(found);
-    write_metadata([&](uint64_t at, Bytes bytes) { swap.write(at, bytes); });
+    write_metadata(result_.edited, catalog, [&](uint64_t at, Bytes bytes) { swap.write(at, bytes); });
     world_.check_stop();
     result_.original = swap.commit(request_.keep_original);
   }
@@ -111,7 +120,7 @@ class Editing {
     for (const std::string& note : set.notes()) world_.events.verbose(note);
     copy(set);
     const auto metadata = static_cast<uint32_t>(files.size());
-    write_metadata([&](uint64_t at, Bytes bytes) { set.write(metadata, at, bytes); });
+    write_metadata(result_.edited, result_.catalog(), [&](uint64_t at, Bytes bytes) { set.write(metadata, at, bytes); });
     set.finish();
     world_.check_stop();
     set.commit();
@@ -171,15 +180,6 @@ class Editing {
                   read_exact(world_.store, opened_.files->open(result_.edited.files[part.file].source)->get(), part.from, block);
                   set.write(static_cast<uint32_t>(part.file), part.to, block);
                 });
-  }
-
-  void write_metadata(const std::function<void(uint64_t, Bytes)>& write) {
-    uint64_t at = 0;
-    const auto sink = [&](std::string_view block) {
-      write(at, as_bytes(block));
-      at += block.size();
-    };
-    write_plan_metadata(result_.edited.plan, result_.catalog(), sink, ItemsAre::kAsStored);
   }
 
   const EditRequest& request_;
@@ -259,12 +259,7 @@ class Compactor {
   void run(MetadataSwap& swap) {
     swap.begin(metadata_bytes(c_.edited, c_.opened->catalog));
     for (const std::string& found : swap.found()) world_.events.info(found);
-    uint64_t at = 0;
-    const auto sink = [&](std::string_view block) {
-      swap.write(at, as_bytes(block));
-      at += block.size();
-    };
-    write_plan_metadata(c_.edited.plan, c_.opened->catalog, sink, ItemsAre::kAsStored);
+    write_metadata(c_.edited, c_.opened->catalog, [&](uint64_t at, Bytes bytes) { swap.write(at, bytes); });
     swap.metadata_is_complete();
     for (size_t f = 0; f < c_.edited.files.size(); ++f)
       if (!c_.edited.files[f].ranges.empty()) copy(f, swap);
