@@ -130,9 +130,8 @@ void check_flags(const Command& command, const VerifyOptions& o, const Context& 
     fail(ProblemId::usage, {}, "--stats under a launcher of ranks", "--alone beside it");
   const std::optional<FileFacts> other = o.against.empty() ? std::nullopt : context.store.facts(o.against);
   if (other && other->kind == FileKind::kDirectory) {
-    Problem p = make_problem(ProblemId::manifest_bad, {.path = o.against}, "a folder", "a file that --manifest has written");
-    p.hint = "'dcpctl diff A B' compares two checkpoints";
-    throw Error(std::move(p));
+    throw Error(with_hint(make_problem(ProblemId::manifest_bad, {.path = o.against}, "a folder", "a file that --manifest has written"),
+                          "'dcpctl diff A B' compares two checkpoints"));
   }
   if (!o.manifest.empty() || !o.against.empty()) return;
   for (const Option* given : command.given) {

@@ -316,10 +316,9 @@ class Json {
 }  // namespace
 
 void PrintBound::fail() const {
-  Problem p = make_problem(ProblemId::over_limit, place, "an object that shares its parts so often that it takes more to print",
-                           "at most " + std::to_string(bytes) + " bytes");
-  p.hint = "-o FILE.pt keeps it as it is";
-  throw Error(std::move(p));
+  throw Error(with_hint(make_problem(ProblemId::over_limit, place, "an object that shares its parts so often that it takes more to print",
+                                     "at most " + std::to_string(bytes) + " bytes"),
+                        "-o FILE.pt keeps it as it is"));
 }
 
 std::string object_text(const PickleGraph& graph, size_t columns, const PrintBound& bound) { return Text(graph, columns, bound).print(); }

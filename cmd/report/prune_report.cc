@@ -86,9 +86,8 @@ void print_plan(const PruneResult& found, PlanShown shown, const Context& contex
 bool agrees(const PruneResult& found, Context& context) {
   const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !context.common.json;
   if (!on_terminal) {
-    Problem p = make_problem(ProblemId::usage, {.path = found.survey.run}, "no --yes, and no terminal to ask on");
-    p.hint = "--dry-run shows the plan, --yes carries it out";
-    throw Error(std::move(p));
+    throw Error(with_hint(make_problem(ProblemId::usage, {.path = found.survey.run}, "no --yes, and no terminal to ask on"),
+                          "--dry-run shows the plan, --yes carries it out"));
   }
   context.print("continue? [y/N] ");
   std::string answer;

@@ -57,10 +57,9 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
   const std::vector<SaveMode> modes = flags.wanted_modes();
   const auto there = context.io.facts(flags.folder);
   if (there && (there->kind != FileKind::kDirectory || !context.io.list(flags.folder).empty())) {
-    Problem p = make_problem(ProblemId::output_exists, {.path = flags.folder},
-                             there->kind == FileKind::kDirectory ? "a folder that is not empty" : "a file");
-    p.hint = "give a folder that is empty or not there yet";
-    throw Error(std::move(p));
+    throw Error(with_hint(make_problem(ProblemId::output_exists, {.path = flags.folder},
+                                       there->kind == FileKind::kDirectory ? "a folder that is not empty" : "a file"),
+                          "give a folder that is empty or not there yet"));
   }
   if (!there) make_folder(context.io, flags.folder);
   TrainingReport report{.folder = flags.folder};

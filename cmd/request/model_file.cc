@@ -34,10 +34,8 @@ void check_format_written(const std::string& out) {
   const std::string ending = ending_of(out);
   const auto never = std::ranges::find(kNever, ending, [](const auto& o) { return o.first; });
   if (never == std::end(kNever)) return;
-  Problem p = make_problem(ProblemId::usage, {.path = out});
-  p.what = "no command writes a " + ending + " file";
-  p.hint = never->second;
-  throw Error(std::move(p));
+  throw Error(
+      with_hint(with_what(make_problem(ProblemId::usage, {.path = out}), "no command writes a " + ending + " file"), never->second));
 }
 
 void check_folder_name(const std::string& out) {
@@ -59,9 +57,8 @@ void check_folder_name(const std::string& out) {
   const auto other = std::ranges::find(kOthers, ending, [](const auto& o) { return o.first; });
   const bool is_model = is_checkpoint_name("model" + ending);
   if (!is_model && other == std::end(kOthers)) return;
-  Problem p = make_problem(ProblemId::usage, {.path = out}, "the name of a file", "a folder");
-  p.hint = is_model ? "consolidate and convert write files" : other->second;
-  throw Error(std::move(p));
+  throw Error(with_hint(make_problem(ProblemId::usage, {.path = out}, "the name of a file", "a folder"),
+                        is_model ? "consolidate and convert write files" : other->second));
 }
 
 void check_writable(Io& io, const std::string& out_as_given, bool is_folder) {

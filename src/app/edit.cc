@@ -128,9 +128,8 @@ class Editing {
 
  private:
   [[noreturn]] void refuse_kind() const {
-    Problem p = make_problem(ProblemId::metadata_not_enough, {.path = result_.catalog().path}, "no DCP folder");
-    p.remedy = Remedy::kConvert;
-    throw Error(std::move(p));
+    throw Error(
+        with_remedy(make_problem(ProblemId::metadata_not_enough, {.path = result_.catalog().path}, "no DCP folder"), Remedy::kConvert));
   }
 
   // Files of two file systems never share their bytes.

@@ -19,9 +19,7 @@ struct Members : nlohmann::ordered_map<Key, T, Less, Allocator> {
 using Json = nlohmann::basic_json<Members>;
 
 [[noreturn]] void fail_usage(Place place, std::string got, std::string expected, Remedy remedy) {
-  Problem p = make_problem(ProblemId::usage, std::move(place), std::move(got), std::move(expected));
-  p.remedy = remedy;
-  throw Error(std::move(p));
+  throw Error(with_remedy(make_problem(ProblemId::usage, std::move(place), std::move(got), std::move(expected)), remedy));
 }
 
 [[noreturn]] void fail_without_ranks(const std::string& file) {

@@ -27,10 +27,9 @@ void check_same_kind(const OutputRequest& request, const KindTraits& source) {
                     : request.kind == OutputRequest::Kind::kSafetensors ? source.written_as == WrittenAs::kSafetensorsFile
                                                                         : !is_file(source.written_as);
   if (same) return;
-  Problem p = make_problem(ProblemId::usage, {.path = request.path}, "the name of another kind than a " + std::string(source.words),
-                           "the same kind");
-  p.remedy = Remedy::kOtherKind;
-  throw Error(std::move(p));
+  throw Error(with_remedy(make_problem(ProblemId::usage, {.path = request.path},
+                                       "the name of another kind than a " + std::string(source.words), "the same kind"),
+                          Remedy::kOtherKind));
 }
 
 // The floating dtype of most elements; nothing if there are none.

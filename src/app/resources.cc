@@ -69,10 +69,8 @@ unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, co
   const uint64_t each = std::max(plan.worker_bytes, needs.min_bytes);
   planned = held + each;
   if (held + each > cap) {
-    Problem p = make_problem(ProblemId::memory_cap, {.path = path}, human_bytes(cap), human_bytes(held + each) + " or more");
-    p.remedy = Remedy::kMoreMemory;
-    p.enough_bytes = held + each + 8 * kMiB;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::memory_cap, {.path = path}, human_bytes(cap), human_bytes(held + each) + " or more"),
+                            Remedy::kMoreMemory, held + each + 8 * kMiB));
   }
   constexpr uint64_t kAround = 8 * kMiB;  // what the work allocates beside its buffers, for which nobody counts
   const uint64_t room = cap - held > each + kAround ? cap - held - kAround : each;

@@ -87,10 +87,10 @@ void check_text(const Catalog& catalog, const Selection& selection, const Entry&
   bool text = is_pickled_text(e.key);
   for (const PathPart& p : selection.path(e)) text = text && is_pickled_text(p.name);
   if (text) return;
-  Problem p = make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()},
-                           "a key that is not UTF-8");
-  p.remedy = Remedy::kOtherName;
-  throw Error(std::move(p));
+  throw Error(
+      with_remedy(make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()},
+                               "a key that is not UTF-8"),
+                  Remedy::kOtherName));
 }
 
 // All of them at once.

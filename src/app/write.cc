@@ -59,9 +59,7 @@ void refuse_weights_in_objects(const Opened& opened, const DtypeOptions& given, 
     for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
       names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
     if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
-    Problem p = make_problem(id, {.path = catalog.path}, names);
-    p.remedy = remedy;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(id, {.path = catalog.path}, names), remedy));
   };
   const DtypeOptions dtypes = meant_rules(given, selection);
   std::vector<BlobId> objects;

@@ -165,6 +165,22 @@ Problem make_finding(ProblemId id, Severity severity, Place place, std::string g
   return problem;
 }
 
+Problem with_hint(Problem p, std::string_view hint) {
+  p.hint = hint;
+  return p;
+}
+
+Problem with_remedy(Problem p, Remedy remedy, uint64_t enough_bytes) {
+  p.remedy = remedy;
+  p.enough_bytes = enough_bytes;
+  return p;
+}
+
+Problem with_what(Problem p, std::string_view what) {
+  p.what = what;
+  return p;
+}
+
 bool can_be_collected(ProblemId id) { return class_of(id) == ProblemClass::kInput || id == ProblemId::io_open || id == ProblemId::io_read; }
 
 void fail(ProblemId id, Place place, std::string got, std::string expected) {

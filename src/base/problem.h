@@ -152,6 +152,10 @@ class FindingList {
 // Builds a Problem with the texts of its id. Both got and expected are optional.
 Problem make_problem(ProblemId id, Place place, std::string got = {}, std::string expected = {});
 Problem make_finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {});
+// The same with other words, or with what helps.
+Problem with_hint(Problem p, std::string_view hint);
+Problem with_remedy(Problem p, Remedy remedy, uint64_t enough_bytes = 0);
+Problem with_what(Problem p, std::string_view what);
 [[noreturn]] void fail(ProblemId id, Place place, std::string got = {}, std::string expected = {});
 
 }  // namespace dcp

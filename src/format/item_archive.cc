@@ -518,10 +518,9 @@ ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uin
   ItemPickle pickle{.bytes = {}, .packed = record.packed, .place = at_offset(place, at)};
   pickle.place.member = record.name;
   if (record.size > cap) {
-    Problem p = make_problem(ProblemId::over_limit, pickle.place, std::to_string(record.size) + " bytes", "at most " + std::to_string(cap));
-    p.remedy = Remedy::kLargerPickle;
-    p.enough_bytes = record.size + kMiB;
-    throw Error(std::move(p));
+    throw Error(with_remedy(
+        make_problem(ProblemId::over_limit, pickle.place, std::to_string(record.size) + " bytes", "at most " + std::to_string(cap)),
+        Remedy::kLargerPickle, record.size + kMiB));
   }
   pickle.bytes = whole_record(item, record, at, place);
   return pickle;

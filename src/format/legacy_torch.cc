@@ -71,17 +71,15 @@ class PickleStream {
   // A growing vector exists twice for a moment.
   void check_memory(uint64_t bytes) const {
     if (2 * bytes <= limits_.memory_bytes) return;
-    Problem p = make_problem(ProblemId::memory_cap, place(),
-                             "the pickle of its state dict needs " + std::to_string(2 * bytes / kMiB + 1) + " MiB or more, " +
-                                 human_bytes(limits_.memory_bytes) + " are left");
-    p.remedy = Remedy::kMoreMemory;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::memory_cap, place(),
+                                         "the pickle of its state dict needs " + std::to_string(2 * bytes / kMiB + 1) + " MiB or more, " +
+                                             human_bytes(limits_.memory_bytes) + " are left"),
+                            Remedy::kMoreMemory));
   }
   [[noreturn]] void fail_limit() const {
     const std::string max = std::to_string(limits_.archive_pickle_bytes);
-    Problem p = make_problem(ProblemId::over_limit, place(), "a pickle of more than " + max + " bytes", "at most " + max);
-    p.remedy = Remedy::kLargerPickle;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::over_limit, place(), "a pickle of more than " + max + " bytes", "at most " + max),
+                            Remedy::kLargerPickle));
   }
 
   ItemSource& file_;

@@ -98,11 +98,10 @@ HeldMetadata read_metadata(Store& store, const OpenFile& opened, const std::stri
 void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& limits) {
   const uint64_t needed = memory_for(metadata_bytes);
   if (needed <= limits.memory_bytes) return;
-  Problem p = make_problem(ProblemId::memory_cap, {.path = file},
-                           std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata");
-  p.remedy = Remedy::kMoreMemory;
-  p.enough_bytes = needed + 64 * kMiB;
-  throw Error(std::move(p));
+  throw Error(
+      with_remedy(make_problem(ProblemId::memory_cap, {.path = file},
+                               std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata"),
+                  Remedy::kMoreMemory, needed + 64 * kMiB));
 }
 
 Description read_whole_metadata(Store& store, const std::string& path, const Limits& limits) {

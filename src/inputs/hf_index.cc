@@ -27,9 +27,8 @@ std::string index_of(const std::string& path, const std::vector<DirEntry>& entri
     if (is_index_name(e.name, ending)) indexes.push_back(e.name);
   if (std::ranges::find(indexes, usual) != indexes.end()) return std::string(usual);
   if (indexes.size() <= 1) return indexes.empty() ? "" : indexes[0];
-  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a folder of several checkpoints");
-  p.hint = "give one of their indexes: " + path + "/" + indexes[0] + ", " + path + "/" + indexes[1];
-  throw Error(std::move(p));
+  throw Error(with_hint(make_problem(ProblemId::not_checkpoint, {.path = path}, "a folder of several checkpoints"),
+                        "give one of their indexes: " + path + "/" + indexes[0] + ", " + path + "/" + indexes[1]));
 }
 
 HfIndex open_index(Store& store, const std::string& path, const std::string& index, const OpenOptions& options, Limits& left) {

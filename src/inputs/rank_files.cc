@@ -50,10 +50,9 @@ void check_globs(const std::vector<MetadataContent>& contents, const std::vector
     for (const MetadataContent::Tensor& t : c.tensors) keys.push_back(t.key);
   for (const std::string& glob : replicated) {
     if (glob == kNoneReplicated || std::ranges::any_of(keys, [&](std::string_view key) { return glob_matches(glob, key); })) continue;
-    Problem p = make_problem(ProblemId::usage, {.path = path, .setting = "replicated"}, "'" + glob + "'",
-                             "a glob that matches a tensor's whole key");
-    p.hint = KnownKeys(std::move(keys)).hint_for(glob);
-    throw Error(std::move(p));
+    throw Error(with_hint(make_problem(ProblemId::usage, {.path = path, .setting = "replicated"}, "'" + glob + "'",
+                                       "a glob that matches a tensor's whole key"),
+                          KnownKeys(std::move(keys)).hint_for(glob)));
   }
 }
 

@@ -226,10 +226,9 @@ bool may_be_one_nodes_part(const std::vector<std::string>& names) {
 void refuse(Found& found) {
   if (found.is_folder()) refuse_folder(found);
   const Foreign foreign = foreign_file(found.head());
-  Problem p = make_problem(ProblemId::not_checkpoint, {.path = found.path()},
-                           foreign.what.empty() ? "another kind of file" : std::string(foreign.what), std::string(kExpected));
-  p.hint = foreign.hint;
-  throw Error(std::move(p));
+  throw Error(with_hint(make_problem(ProblemId::not_checkpoint, {.path = found.path()},
+                                     foreign.what.empty() ? "another kind of file" : std::string(foreign.what), std::string(kExpected)),
+                        foreign.hint));
 }
 
 void merge_missing(std::vector<Problem>& findings) {

@@ -27,10 +27,9 @@ const SavedShard* shard_of(const SafetensorsFile& file, const SafetensorsEntry& 
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
   constexpr uint64_t kEach = 8;
   if (bytes > limits.memory_bytes / kEach) {
-    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(limits.memory_bytes / kMiB) + " MiB left",
-                             std::to_string(bytes * kEach / kMiB + 1) + " MiB for its JSON");
-    p.remedy = Remedy::kMoreMemory;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::memory_cap, place, std::to_string(limits.memory_bytes / kMiB) + " MiB left",
+                                         std::to_string(bytes * kEach / kMiB + 1) + " MiB for its JSON"),
+                            Remedy::kMoreMemory));
   }
   limits.memory_bytes -= bytes * kEach;
 }

@@ -46,11 +46,9 @@ uint64_t pickle_memory(uint64_t pickle_bytes) { return pickle_bytes + kMiB; }  /
 constexpr uint64_t kLeafBytes = 1000;
 
 [[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
-  Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB",
-                           std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
-  p.remedy = Remedy::kMoreMemory;
-  p.enough_bytes = (3 * (needed / kMiB) + 64) * kMiB;
-  throw Error(std::move(p));
+  throw Error(with_remedy(make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB",
+                                       std::to_string(needed / kMiB + 1) + " MiB or more for " + what),
+                          Remedy::kMoreMemory, (3 * (needed / kMiB) + 64) * kMiB));
 }
 
 void check_fits(const ZipDirectory& directory, const Place& place, const Limits& limits) {
@@ -238,10 +236,9 @@ class TorchReader {
     Place place = place_;
     place.offset.reset();
     place.tensor = key;
-    Problem p =
-        make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode");
-    p.hint = "save it again without compression: torch.save(torch.load(FILE), NEW)";
-    throw Error(std::move(p));
+    throw Error(with_hint(
+        make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode"),
+        "save it again without compression: torch.save(torch.load(FILE), NEW)"));
   }
 
   uint64_t add_numbers(const std::vector<int64_t>& numbers) {

@@ -43,9 +43,9 @@ std::vector<RankFile> find_missing(const std::vector<Named>& files, const std::s
   std::map<std::string, std::map<uint32_t, std::string_view>> ranks;
   for (const Named& f : files) {
     if (f.world_size != files.front().world_size) {
-      Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + files.front().name, "files of one save");
-      p.hint = "move the files of one world size into a folder of their own";
-      throw Error(std::move(p));
+      throw Error(
+          with_hint(make_problem(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + files.front().name, "files of one save"),
+                    "move the files of one world size into a folder of their own"));
     }
     const auto [known, fresh] = ranks[f.part].try_emplace(f.rank, f.name);
     if (!fresh)

@@ -216,9 +216,9 @@ void ItemResolver::from_torch_file(const Wanted& w, const Place& place) {
   const TorchFile& file = *catalog_.torch->files[catalog_.items[w.item].file];
   const uint64_t max = std::max(options_.limits.path_bytes, options_.limits.decoded_bytes) + 16 * file.archive.pickle.size();
   if (torch_bytes_ > max) {
-    Problem p = make_problem(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(max));
-    p.remedy = Remedy::kLargerPickle;
-    throw Error(std::move(p));
+    throw Error(with_remedy(
+        make_problem(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(max)),
+        Remedy::kLargerPickle));
   }
   BlobItem b = blob_of(file, value.value, place, options_.limits);
   hold(b.pickle.size(), place);
@@ -431,10 +431,10 @@ void ItemResolver::check_packed_once(const Wanted& w, bool deflated, const Place
 
 // A stream of a few kilobytes may decode to a gigabyte.
 void ItemResolver::fail_decoded(uint64_t packed, uint64_t max, const Place& place) {
-  Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
-                           "at most " + std::to_string(max));
-  p.remedy = Remedy::kLargerPickle;
-  throw Error(std::move(p));
+  throw Error(
+      with_remedy(make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
+                               "at most " + std::to_string(max)),
+                  Remedy::kLargerPickle));
 }
 
 // Objects stay in memory until they are written, and for a while so do their written forms.
@@ -442,12 +442,10 @@ void ItemResolver::hold(uint64_t bytes, const Place& place) {
   const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
   if (needed <= options_.memory_bytes) return;
   const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
-  Problem p = make_problem(
-      ProblemId::memory_cap, place,
-      "objects need " + std::to_string((other + needed) / kMiB + 1) + " MiB or more, " + human_bytes(options_.memory_cap) + " allowed");
-  p.remedy = Remedy::kMoreMemoryOrFewerKeys;
-  p.enough_bytes = other + needed + 16 * kMiB;
-  throw Error(std::move(p));
+  throw Error(with_remedy(make_problem(ProblemId::memory_cap, place,
+                                       "objects need " + std::to_string((other + needed) / kMiB + 1) + " MiB or more, " +
+                                           human_bytes(options_.memory_cap) + " allowed"),
+                          Remedy::kMoreMemoryOrFewerKeys, other + needed + 16 * kMiB));
 }
 
 // A search for names keeps nothing from one item to the next. A growing vector exists twice, and so do the bytes read into it.

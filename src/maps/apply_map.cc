@@ -361,10 +361,8 @@ class Application {
         all += std::min(its, limits_.map_targets);
       }
     if (all > limits_.map_targets || all * kMinBytes <= options_.memory_bytes) return;
-    Problem p = make_problem(ProblemId::memory_cap, {.path = map_.name}, std::to_string(all) + " tensors to make");
-    p.remedy = Remedy::kMoreMemory;
-    p.enough_bytes = all * kMaxBytes + 128 * kMiB;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::memory_cap, {.path = map_.name}, std::to_string(all) + " tensors to make"),
+                            Remedy::kMoreMemory, all * kMaxBytes + 128 * kMiB));
   }
 
   // All targets of one tensor of a line: one for each combination of the numbers that only its name has.

@@ -97,10 +97,9 @@ class Composer {
   }
 
   [[noreturn]] void cross() const {
-    Problem p = make_problem(ProblemId::map_axes_differ, {.tensor = between_->key});
-    p.what = "the two maps split this tensor in incompatible ways";
-    p.hint = "publish with the first map, then apply the second to the result";
-    throw Error(std::move(p));
+    throw Error(with_hint(with_what(make_problem(ProblemId::map_axes_differ, {.tensor = between_->key}),
+                                    "the two maps split this tensor in incompatible ways"),
+                          "publish with the first map, then apply the second to the result"));
   }
 
   // The steps of both sides, each of which must be a multiple of the one before.

@@ -41,11 +41,10 @@ std::map<std::string, std::string> modules_in(const std::vector<std::string>& fo
 const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const UntypedModuleKind& kind) {
   const std::string path = module_path(folders, kind.name).value_or("");
   if (path.empty()) {
-    Problem p = make_problem(ProblemId::module_missing, {.path = file_of(kind.name)},
-                             "not in " + (folders.empty() ? std::string("any folder") : folders.front()) +
-                                 (folders.size() > 1 ? " and " + std::to_string(folders.size() - 1) + " more" : ""));
-    p.hint = "it needs " + std::string(kind.needs);
-    throw Error(std::move(p));
+    throw Error(with_hint(make_problem(ProblemId::module_missing, {.path = file_of(kind.name)},
+                                       "not in " + (folders.empty() ? std::string("any folder") : folders.front()) +
+                                           (folders.size() > 1 ? " and " + std::to_string(folders.size() - 1) + " more" : "")),
+                          "it needs " + std::string(kind.needs)));
   }
   // RTLD_LOCAL: a module's symbols must not replace those of dcpctl or of another module.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -189,11 +189,11 @@ void PickleMachine::push_text() {
 void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }
 
 void PickleMachine::fail_memory() const {
-  Problem p = make_problem(ProblemId::memory_cap, place(),
-                           "more than " + std::to_string(max_cells_) + " values in the first " + std::to_string(reader_.position()) +
-                               " of the pickle's " + std::to_string(reader_.size()) + " bytes");
-  p.remedy = Remedy::kMoreMemory;
-  throw Error(std::move(p));
+  throw Error(
+      with_remedy(make_problem(ProblemId::memory_cap, place(),
+                               "more than " + std::to_string(max_cells_) + " values in the first " + std::to_string(reader_.position()) +
+                                   " of the pickle's " + std::to_string(reader_.size()) + " bytes"),
+                  Remedy::kMoreMemory));
 }
 
 void PickleMachine::keep_numbers(const Value& tuple) {

@@ -14,10 +14,9 @@ namespace dcp {
 namespace {
 
 [[noreturn]] void refuse(const Catalog& catalog, std::string_view key, bool is_blob, std::string why) {
-  Problem p =
-      make_problem(ProblemId::metadata_not_enough, {.path = catalog.path, .tensor = std::string(key), .object = is_blob}, std::move(why));
-  p.remedy = Remedy::kWriteAnew;
-  throw Error(std::move(p));
+  throw Error(with_remedy(
+      make_problem(ProblemId::metadata_not_enough, {.path = catalog.path, .tensor = std::string(key), .object = is_blob}, std::move(why)),
+      Remedy::kWriteAnew));
 }
 
 std::vector<ItemId> items_of(const Catalog& catalog, const Entry& e) {

@@ -394,9 +394,7 @@ class ItemFolder {
   }
 
   [[noreturn]] void refuse_name(size_t e, std::string got, std::string expected) const {
-    Problem p = make_problem(ProblemId::usage, place_of(e), std::move(got), std::move(expected));
-    p.remedy = Remedy::kOtherName;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::usage, place_of(e), std::move(got), std::move(expected)), Remedy::kOtherName));
   }
 
   // Entries get the order of the file, which is that of all ranks.
@@ -405,10 +403,9 @@ class ItemFolder {
     for (const size_t e : item.entries) {
       const Entry& entry = entries_[e];
       if (entry.is_blob() || is_opaque(source_, entry.tensor()) || facts_of(entry.dtype).safetensors.empty()) {
-        Problem p = make_problem(ProblemId::no_dtype_in_output, place_of(e),
-                                 entry.is_blob() ? "an object" : std::string(facts_of(entry.dtype).name));
-        p.remedy = Remedy::kFewerKeys;
-        throw Error(std::move(p));
+        throw Error(with_remedy(make_problem(ProblemId::no_dtype_in_output, place_of(e),
+                                             entry.is_blob() ? "an object" : std::string(facts_of(entry.dtype).name)),
+                                Remedy::kFewerKeys));
       }
       if (!names.emplace(name_in(entry), e).second)
         fail(ProblemId::keys_collide, place_of(e), "'" + name_in(entry) + "' twice in one file");

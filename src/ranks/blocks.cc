@@ -105,9 +105,8 @@ void ClippedSink::write(uint32_t file, uint64_t offset, Bytes bytes) {
 SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync)
     : io_(io), sync_(sync) {
   const auto refuse = [&](const std::string& path, std::string got, const std::string& expected) {
-    Problem p = make_problem(ProblemId::io_create, {.path = path}, std::move(got), expected + " that rank 0 has made");
-    p.remedy = Remedy::kSharedOutput;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::io_create, {.path = path}, std::move(got), expected + " that rank 0 has made"),
+                            Remedy::kSharedOutput));
   };
   const auto is_as_shared = [&](size_t n, Handle file) { return shared[n + 1] == std::to_string(io.facts(file).id.inode); };
   if (shared.size() != 2 * (2 + bytes.size())) fail(ProblemId::internal, {}, "another number of files");

@@ -76,9 +76,7 @@ void Link::connect(const std::string& name) {
   DcpctlReason why{};
   const int failed = table_.connect(transport_, name.c_str(), &why);
   if (failed == kDcpctlLacking) {
-    Problem p = make_problem(ProblemId::device_missing, {}, why.text);
-    p.remedy = Remedy::kOtherTransport;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::device_missing, {}, why.text), Remedy::kOtherTransport));
   }
   if (failed != 0) fail(ProblemId::rank_lost, {.path = "the ranks"}, why.text);
 }

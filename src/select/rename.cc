@@ -58,10 +58,9 @@ std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
 
 std::string renamed(std::string name, std::vector<CompiledRule>& rules) {
   if (!rules.empty() && name.size() > kLongestForRegex) {
-    Problem p = make_problem(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes",
-                             "at most " + std::to_string(kLongestForRegex));
-    p.remedy = Remedy::kForRename;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes",
+                                         "at most " + std::to_string(kLongestForRegex)),
+                            Remedy::kForRename));
   }
   for (CompiledRule& r : rules) {
     std::string next = std::regex_replace(name, r.regex, r.format);

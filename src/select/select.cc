@@ -334,10 +334,10 @@ void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt dou
 }
 
 void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint) {
-  Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path, .setting = rule.setting}, "'" + rule.text + "'");
-  p.what = "no key matches";
-  p.hint = std::move(hint);
-  throw Error(std::move(p));
+  throw Error(
+      with_hint(with_what(make_problem(ProblemId::key_missing, {.path = catalog.path, .setting = rule.setting}, "'" + rule.text + "'"),
+                          "no key matches"),
+                std::move(hint)));
 }
 
 std::vector<KeyRule> meant_rules(std::vector<KeyRule> rules, const KnownKeys& keys) {

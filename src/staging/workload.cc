@@ -162,9 +162,8 @@ std::vector<std::string_view> model_names() {
 Workload model_workload(const ModelSpec& spec) {
   Workload w{.name = std::string(spec.name), .tensors = weights_of(spec)};
   if (spec.rank >= spec.world_size) {
-    Problem p = make_problem(ProblemId::usage, {.setting = "rank"}, std::to_string(spec.rank), std::to_string(spec.world_size));
-    p.remedy = Remedy::kBelowWorldSize;
-    throw Error(std::move(p));
+    throw Error(with_remedy(make_problem(ProblemId::usage, {.setting = "rank"}, std::to_string(spec.rank), std::to_string(spec.world_size)),
+                            Remedy::kBelowWorldSize));
   }
   if (spec.optimizer) {
     const size_t weights = w.tensors.size();
