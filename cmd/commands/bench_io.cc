@@ -74,18 +74,12 @@ std::string run(const Options& o, Context& context) {
                     "\n");
     if (scratch) print_io_runs(runs, r.file_bytes, context);
   }
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object()
-      .member("schema", "dcpctl.bench.io/1")
-      .member("path", checkpoint)
-      .member("kept", !o.out.empty())
-      .member("tensors", spec.tensors)
-      .member("items", r.items);
-  json.member("tensor_bytes", r.tensor_bytes).member("file_bytes", r.file_bytes).member("seconds", static_cast<double>(ns) / 1e9);
-  if (scratch) json_io_runs(runs, r.file_bytes, json);
-  json.end_object();
-  json.finish();
+  std::string document = json_document([&](JsonWriter& json) {
+    json.member("schema", "dcpctl.bench.io/1").member("path", checkpoint).member("kept", !o.out.empty());
+    json.member("tensors", spec.tensors).member("items", r.items);
+    json.member("tensor_bytes", r.tensor_bytes).member("file_bytes", r.file_bytes).member("seconds", static_cast<double>(ns) / 1e9);
+    if (scratch) json_io_runs(runs, r.file_bytes, json);
+  });
   if (context.common.json) context.print(document);
   return document;
 }

@@ -73,11 +73,11 @@ int run_on_store(const std::string& path, Context& context) {
     lines.emplace_back("range", human_bytes(bytes.size()) + " of " + name + " in " + duration(ns) + ", " + rate(bytes.size(), ns));
   }
   if (context.common.json) {
-    JsonWriter json([&](std::string_view text) { context.print(text); });
-    json.begin_object().member("schema", schema_of(context)).key("store").begin_object().member("path", path);
-    for (const auto& [what, text] : lines) json.member(what, text);
-    json.end_object().end_object();
-    json.finish();
+    context.print(json_document([&](JsonWriter& json) {
+      json.member("schema", schema_of(context)).key("store").begin_object().member("path", path);
+      for (const auto& [what, text] : lines) json.member(what, text);
+      json.end_object();
+    }));
     return 0;
   }
   for (const auto& [what, text] : lines) context.print(what + std::string(13 - what.size(), ' ') + escaped(text) + "\n");
@@ -90,7 +90,7 @@ int run(const Options& o, Context& context) {
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   DoctorResult found;
   doctor({.folder = o.path.empty() ? "." : o.path, .module_folders = module_folders()}, context, found);
-  if (context.common.json) doctor_json(found, [&](std::string_view text) { context.print(text); });
+  if (context.common.json) context.print(doctor_json(found));
   else context.print(fitted(context, doctor_text(found), STDOUT_FILENO));
   const auto facts = o.path.empty() ? std::nullopt : context.store.facts(o.path);
   if (facts && facts->kind == FileKind::kDirectory && is_checkpoint_folder(context.store, o.path))

@@ -68,8 +68,7 @@ int run(const Options& o, Context& context) {
       describe_unmatched(context, unmatched_rules(found.selection));
       if (o.dry_run) check_writable(context.io, o.in_place ? found.catalog().folder + "/.metadata" : o.out, !o.in_place);
     });
-    std::string document;
-    edit_json(request, found, [&](std::string_view text) { document += text; });
+    std::string document = edit_json(request, found);
     if (context.common.json) context.print(document);
     else print_edit(request, found, context);
     return document;

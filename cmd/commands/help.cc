@@ -27,11 +27,7 @@ void options_json(JsonWriter& json, const char* key, const std::deque<Option>& o
   json.key(key).begin_array();
   for (const Option& o : options) {
     json.begin_object();
-    if (!o.names.empty()) {
-      json.key("names").begin_array();
-      for (const std::string& n : o.names) json.value(n);
-      json.end_array().member("group", o.group);
-    }
+    if (!o.names.empty()) json.member("names", o.names).member("group", o.group);
     if (!o.value.empty()) json.member("value", o.value);
     if (o.access == Access::kRead || o.access == Access::kRun) json.member("path", "read");
     if (o.access == Access::kWrite) json.member("path", "write");
@@ -58,14 +54,13 @@ void command_json(JsonWriter& json, const Command& c, Context& context) {
 }
 
 int print_json(const Command& command, Context& context) {
-  JsonWriter json([&](std::string_view text) { context.print(text); });
-  json.begin_object().member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("command");
-  command_json(json, command, context);
-  json.key("exit_codes").begin_array();
-  for (const ExitStatus& s : kExitStatuses)
-    json.begin_object().member("code", static_cast<int>(s.code)).member("meaning", s.meaning).end_object();
-  json.end_array().end_object();
-  json.finish();
+  context.print(json_document([&](JsonWriter& json) {
+    command_json(json.member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("command"), command, context);
+    json.key("exit_codes").begin_array();
+    for (const ExitStatus& s : kExitStatuses)
+      json.begin_object().member("code", static_cast<int>(s.code)).member("meaning", s.meaning).end_object();
+    json.end_array();
+  }));
   return 0;
 }
 
@@ -96,12 +91,12 @@ int explain(ProblemId id, Context& context) {
     p.hint = "'dcpctl verify CKPT' says what else is wrong and what is whole, 'dcpctl list RUN' which step is complete";
   const ExitStatus& exit = *std::ranges::find(kExitStatuses, exit_of(p), &ExitStatus::code);
   if (context.common.json) {
-    JsonWriter json([&](std::string_view text) { context.print(text); });
-    json.begin_object().member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("problem");
-    json.begin_object().member("id", id_name(id)).member("message", p.what).member("exit", static_cast<int>(exit.code));
-    if (!p.hint.empty()) json.member("hint", p.hint);
-    json.end_object().end_object();
-    json.finish();
+    context.print(json_document([&](JsonWriter& json) {
+      json.member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("problem").begin_object();
+      json.member("id", id_name(id)).member("message", p.what).member("exit", static_cast<int>(exit.code));
+      if (!p.hint.empty()) json.member("hint", p.hint);
+      json.end_object();
+    }));
     return 0;
   }
   std::string text = std::string(id_name(id)) + ": " + p.what + "\n";

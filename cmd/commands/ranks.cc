@@ -37,26 +37,17 @@ struct Options {
 
 void print(const std::vector<RankView>& lines, const std::vector<std::string>& unseen, bool has_source, const Context& context) {
   if (context.common.json) {
-    std::string document;
-    JsonWriter out([&](std::string_view text) { document += text; });
-    out.begin_object().member("schema", "dcpctl.ranks/1").member("world_size", uint64_t{lines.size()}).key("ranks").begin_array();
-    for (const RankView& l : lines) {
-      out.begin_object()
-          .member("rank", uint64_t{l.rank})
-          .member("host", l.host)
-          .member("launcher", l.launcher)
-          .member("store", l.store)
-          .member("transport", l.transport);
-      if (has_source) out.member("files", l.files).member("files_seen", l.files_seen);
-      out.end_object();
-    }
-    out.end_array();
-    if (has_source) {
-      out.member("unseen", unseen);
-    }
-    out.end_object();
-    out.finish();
-    return context.print(document);
+    return context.print(json_document([&](JsonWriter& out) {
+      out.member("schema", "dcpctl.ranks/1").member("world_size", uint64_t{lines.size()}).key("ranks").begin_array();
+      for (const RankView& l : lines) {
+        out.begin_object().member("rank", uint64_t{l.rank}).member("host", l.host).member("launcher", l.launcher);
+        out.member("store", l.store).member("transport", l.transport);
+        if (has_source) out.member("files", l.files).member("files_seen", l.files_seen);
+        out.end_object();
+      }
+      out.end_array();
+      if (has_source) out.member("unseen", unseen);
+    }));
   }
   std::string text;
   for (const RankView& l : lines) {

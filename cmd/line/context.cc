@@ -222,13 +222,10 @@ int report_error(const Context& context, const Problem& raw) {
   const auto line = [&](const std::string& text) { return fitted(context, text + "\n", STDERR_FILENO); };
   std::string text = line(styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)) + " " + to_line(p)) + quoted(p);
   if (!p.hint.empty()) text += line("hint: " + escaped(p.hint));
-  if (context.common.json) {
-    JsonWriter json([&](std::string_view s) { text += s; });
-    json.begin_object().member("schema", schema_of(context)).member("exit", static_cast<int>(exit_of(p))).key("error");
-    error_json(json, p);
-    json.end_object();
-    json.finish();
-  }
+  if (context.common.json)
+    text += json_document([&](JsonWriter& json) {
+      error_json(json.member("schema", schema_of(context)).member("exit", static_cast<int>(exit_of(p))).key("error"), p);
+    });
   if (context.prints) write_fd(STDERR_FILENO, text);
   return g_reported_exit = static_cast<int>(exit_of(p));
 }

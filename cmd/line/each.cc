@@ -81,11 +81,8 @@ std::string joined_documents(const Command& command, const std::vector<std::stri
   std::string text = R"({"schema":"dcpctl.)" + command.name() + R"(.each/1","exit":)" + std::to_string(exit) + R"(,"checkpoints":[)";
   for (size_t i = 0; i < all.size(); ++i) {
     std::string document = all[i].document;
-    if (document.empty()) {  // it ended before it could say anything
-      JsonWriter json([&](std::string_view s) { document += s; });
-      json.begin_object().member("path", values[i]).member("exit", all[i].exit).end_object();
-      json.finish();
-    }
+    if (document.empty())  // it ended before it could say anything
+      document = json_document([&](JsonWriter& json) { json.member("path", values[i]).member("exit", all[i].exit); });
     while (document.ends_with('\n')) document.pop_back();
     text.append(i > 0 ? "," : "").append(document);
   }

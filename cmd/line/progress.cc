@@ -35,6 +35,8 @@ void draw_bar(Context& context, double share, const std::vector<std::string>& pa
   std::fflush(stderr);
 }
 
+void print_line(const std::function<void(JsonWriter&)>& members) { std::fputs(json_document(members).c_str(), stderr); }
+
 void clear_bar() { std::fputs("\r\033[K", stderr); }
 
 }  // namespace
@@ -79,16 +81,10 @@ void ProgressDisplay::draw() {
   const uint64_t done = std::min(done_.load(), total_);
   const uint64_t ns = std::max<uint64_t>(context_.io.now_ns() - begin_ns_, 1);
   if (form_ == ProgressForm::kJson) {
-    std::string line;
-    JsonWriter json([&](std::string_view s) { line += s; });
-    json.begin_object()
-        .member("bytes_read", progress_.bytes_read.load())
-        .member("bytes_written", progress_.bytes_written.load())
-        .member("bytes_total", total_);
-    json.member("seconds", static_cast<double>(ns) / 1e9).end_object();
-    json.finish();
-    std::fputs(line.c_str(), stderr);
-    return;
+    return print_line([&](JsonWriter& json) {
+      json.member("bytes_read", progress_.bytes_read.load()).member("bytes_written", progress_.bytes_written.load());
+      json.member("bytes_total", total_).member("seconds", static_cast<double>(ns) / 1e9);
+    });
   }
   const double share = total_ == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total_);
   const double left_s = done == 0 ? 0 : static_cast<double>(ns) / 1e9 * static_cast<double>(total_ - done) / static_cast<double>(done);
@@ -114,12 +110,8 @@ void StepDisplay::begin(const std::string& what) {
   if (form_ == ProgressForm::kNone || now - shown_ns_ < every * 1000000) return;
   shown_ns_ = now;
   if (form_ == ProgressForm::kJson) {
-    std::string line;
-    JsonWriter json([&](std::string_view s) { line += s; });
-    json.begin_object().member("step", uint64_t{done + 1}).member("steps", uint64_t{steps_}).member("what", what).end_object();
-    json.finish();
-    std::fputs(line.c_str(), stderr);
-    return;
+    return print_line(
+        [&](JsonWriter& json) { json.member("step", uint64_t{done + 1}).member("steps", uint64_t{steps_}).member("what", what); });
   }
   const std::string step = std::to_string(done + 1) + " of " + std::to_string(steps_);
   if (form_ == ProgressForm::kPlain) return context_.status(step + ": " + what);

@@ -58,15 +58,11 @@ void save_report(Context& context, const std::string& document) {
 
 // The report of a command that failed before it had anything else to report.
 static std::string failure_document(const Context& context, const std::string& source, const Problem& problem) {
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", schema_of(context)).member("exit", static_cast<int>(exit_of(problem)));
-  if (!source.empty()) json.member("path", source);
-  json.key("error");
-  error_json(json, problem);
-  json.end_object();
-  json.finish();
-  return document;
+  return json_document([&](JsonWriter& json) {
+    json.member("schema", schema_of(context)).member("exit", static_cast<int>(exit_of(problem)));
+    if (!source.empty()) json.member("path", source);
+    error_json(json.key("error"), problem);
+  });
 }
 
 void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem) {

@@ -51,12 +51,8 @@ void layout_json(JsonWriter& out, const Notes& notes) {
   out.member("idle_placements", notes.unmatched_placements);
   notes_json(out, "replicated", notes.replicated);
   out.key("rank_bound").begin_array();
-  for (const RankBound& group : notes.rank_bound) {
-    out.begin_object().member("stem", group.stem).member("exclude", group.exclude);
-    out.key("ranks").begin_array();
-    for (const uint64_t rank : group.ranks) out.value(rank);
-    out.end_array().end_object();
-  }
+  for (const RankBound& group : notes.rank_bound)
+    out.begin_object().member("stem", group.stem).member("exclude", group.exclude).member("ranks", group.ranks).end_object();
   out.end_array();
 }
 

@@ -324,13 +324,8 @@ std::string verdict(const DiffResult& r, const DiffPaths& paths) {
 void held_json(JsonWriter& json, std::string_view side, const std::optional<HeldValue>& v) {
   if (!v) return;
   json.key(side).begin_object();
-  if (v->is_tensor) {
-    json.member("dtype", v->dtype).key("shape").begin_array();
-    for (const int64_t d : v->shape) json.value(d);
-    json.end_array();
-  } else {
-    json.member("text", v->text);
-  }
+  if (v->is_tensor) json.member("dtype", v->dtype).member("shape", v->shape);
+  else json.member("text", v->text);
   json.end_object();
 }
 

@@ -162,15 +162,8 @@ void machine_json(JsonWriter& json, const DoctorResult& found) {
     json.key("memory_limit").begin_object().member("bytes", m.memory_limit->bytes).member("file", m.memory_limit->file).end_object();
   json.member("reading_cap_bytes", found.reading_cap).member("landlock", found.landlock);
   json.key("limits").begin_object();
-  const auto limit = [&](const char* name, const std::optional<uint64_t>& is) {
-    json.key(name);
-    if (is) json.value(*is);
-    else json.null();
-  };
-  limit("locked_bytes", m.locked_bytes);
-  limit("open_files", m.open_files);
-  limit("file_bytes", m.file_bytes);
-  limit("address_bytes", m.address_bytes);
+  json.member("locked_bytes", m.locked_bytes).member("open_files", m.open_files);
+  json.member("file_bytes", m.file_bytes).member("address_bytes", m.address_bytes);
   json.end_object().end_object();
 }
 
@@ -250,18 +243,18 @@ std::string doctor_text(const DoctorResult& found) {
   return text;
 }
 
-void doctor_json(const DoctorResult& found, const std::function<void(std::string_view)>& write) {
-  JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.doctor/1").member("version", DCPCTL_VERSION);
-  if (const std::string commit = program_commit(); !commit.empty()) json.member("commit", commit);
-  libraries_json(json, found);
-  machine_json(json, found);
-  folder_json(json, found);
-  json.key("missing").begin_array();
-  for (const Lack& l : lacks_of(found))
-    json.begin_object().member("what", l.what).member("gives", l.gives).member("needed", l.is_needed).end_object();
-  json.end_array().end_object();
-  json.finish();
+std::string doctor_json(const DoctorResult& found) {
+  return json_document([&](JsonWriter& json) {
+    json.member("schema", "dcpctl.doctor/1").member("version", DCPCTL_VERSION);
+    if (const std::string commit = program_commit(); !commit.empty()) json.member("commit", commit);
+    libraries_json(json, found);
+    machine_json(json, found);
+    folder_json(json, found);
+    json.key("missing").begin_array();
+    for (const Lack& l : lacks_of(found))
+      json.begin_object().member("what", l.what).member("gives", l.gives).member("needed", l.is_needed).end_object();
+    json.end_array();
+  });
 }
 
 }  // namespace dcp::cmd

@@ -17,6 +17,6 @@ struct Lack {
 std::vector<Lack> lacks_of(const DoctorResult& found);
 
 std::string doctor_text(const DoctorResult& found);
-void doctor_json(const DoctorResult& found, const std::function<void(std::string_view)>& write);
+std::string doctor_json(const DoctorResult& found);
 
 }  // namespace dcp::cmd

@@ -52,24 +52,24 @@ void print_edit(const EditRequest& request, const EditResult& found, Context& co
   context.print(text);
 }
 
-void edit_json(const EditRequest& request, const EditResult& found, const std::function<void(std::string_view)>& write) {
-  JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.edit/1").member("exit", 0).member("path", found.catalog().path);
-  if (!request.out.empty()) json.member("output", request.out);
-  json.member("in_place", in_place(request)).member("dry_run", request.dry_run).member("keys", uint64_t{found.selection.entries.size()});
-  json.member("metadata_bytes", found.metadata_bytes);
-  if (!found.original.empty()) json.member("original", found.original);
-  json.key("data").begin_object();
-  for (size_t s = 1; s < 4; ++s)
-    json.key(kSharings[s]).begin_object().member("files", found.files_of[s]).member("bytes", found.bytes_of[s]).end_object();
-  json.member("unreferenced_bytes", found.edited.unreferenced).end_object();
-  json.member("unneeded_files", found.unneeded);
-  json.member("unneeded_bytes", found.unneeded_bytes);
-  selection_json(json, found.catalog(), found.selection, 0);
-  json.key("dcp").begin_object();
-  dcp_json(json, *found.edited.plan.dcp);
-  json.end_object().member("seconds", static_cast<double>(found.nanoseconds) / 1e9).end_object();
-  json.finish();
+std::string edit_json(const EditRequest& request, const EditResult& found) {
+  return json_document([&](JsonWriter& json) {
+    json.member("schema", "dcpctl.edit/1").member("exit", 0).member("path", found.catalog().path);
+    if (!request.out.empty()) json.member("output", request.out);
+    json.member("in_place", in_place(request)).member("dry_run", request.dry_run).member("keys", uint64_t{found.selection.entries.size()});
+    json.member("metadata_bytes", found.metadata_bytes);
+    if (!found.original.empty()) json.member("original", found.original);
+    json.key("data").begin_object();
+    for (size_t s = 1; s < 4; ++s)
+      json.key(kSharings[s]).begin_object().member("files", found.files_of[s]).member("bytes", found.bytes_of[s]).end_object();
+    json.member("unreferenced_bytes", found.edited.unreferenced).end_object();
+    json.member("unneeded_files", found.unneeded);
+    json.member("unneeded_bytes", found.unneeded_bytes);
+    selection_json(json, found.catalog(), found.selection, 0);
+    json.key("dcp").begin_object();
+    dcp_json(json, *found.edited.plan.dcp);
+    json.end_object().member("seconds", static_cast<double>(found.nanoseconds) / 1e9);
+  });
 }
 
 }  // namespace dcp::cmd

@@ -11,6 +11,6 @@ namespace dcp::cmd {
 
 void describe_edit(const EditRequest& request, const EditResult& found, Context& context);
 void print_edit(const EditRequest& request, const EditResult& found, Context& context);
-void edit_json(const EditRequest& request, const EditResult& found, const std::function<void(std::string_view)>& write);
+std::string edit_json(const EditRequest& request, const EditResult& found);
 
 }  // namespace dcp::cmd

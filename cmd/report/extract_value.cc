@@ -29,13 +29,11 @@ void note_unchecked(const ExtractOptions& o, Context& context) {
 struct ReaderGone {};
 
 void head_json(JsonWriter& json, const ExtractOptions& o, const Extraction& found) {
-  json.begin_object().member("schema", "dcpctl.extract/1").member("path", o.source.path).member("key", found.key());
+  json.member("schema", "dcpctl.extract/1").member("path", o.source.path).member("key", found.key());
   if (found.checkpoint() != o.source.path) json.member("checkpoint", found.checkpoint());
   json.member("kind", found.is_object() ? "object" : "tensor");
   if (found.is_object()) return;
-  json.member("dtype", facts_of(found.dtype()).name).key("shape").begin_array();
-  for (const int64_t n : found.shape()) json.value(n);
-  json.end_array();
+  json.member("dtype", facts_of(found.dtype()).name).member("shape", found.shape());
   if (!o.slice.empty()) json.member("slice", o.slice);
 }
 
@@ -44,21 +42,18 @@ PrintBound bound_of(const PickleGraph& object, const Extraction& found) {
 }
 
 void emit_json(const ExtractOptions& o, Extraction& found, const TextOut& out) {
-  JsonWriter json(out);
-  if (found.is_object()) {
-    const PickleGraph object = found.object();
-    check_object_json(object, bound_of(object, found));
-    head_json(json, o, found);
-    json.key("value");
-    object_json(json, object);
-  } else {
-    found.check();
-    head_json(json, o, found);
-    json.key("values");
-    values_json(json, found);
-  }
-  json.end_object();
-  json.finish();
+  json_document(out, [&](JsonWriter& json) {
+    if (found.is_object()) {
+      const PickleGraph object = found.object();
+      check_object_json(object, bound_of(object, found));
+      head_json(json, o, found);
+      object_json(json.key("value"), object);
+    } else {
+      found.check();
+      head_json(json, o, found);
+      values_json(json.key("values"), found);
+    }
+  });
 }
 
 std::string text_of(const ExtractOptions& o, Extraction& found, Context& context) {
@@ -84,13 +79,10 @@ OutputRequest::Kind kind_of(ExtractForm form) {
 }
 
 std::string document_of(const ExtractOptions& o, const Extraction& found) {
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  head_json(json, o, found);
-  if (o.to_file()) json.member("output", o.out);
-  json.end_object();
-  json.finish();
-  return document;
+  return json_document([&](JsonWriter& json) {
+    head_json(json, o, found);
+    if (o.to_file()) json.member("output", o.out);
+  });
 }
 
 // Shorter keys are padded to the longest of those that are no longer than this.
@@ -118,25 +110,22 @@ std::string lines_of(const InspectResult& found) {
 }
 
 std::string document_of(const ExtractOptions& o, const InspectResult& found) {
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl.extract/1").member("path", o.source.path).member("key", o.key).member("kind", "subtree");
-  if (found.catalog().path != o.source.path) json.member("checkpoint", found.catalog().path);
-  json.key("keys").begin_array();
-  for (const Entry& e : sorted_entries(found.selection)) {
-    json.begin_object().member("key", e.key).member("kind", e.is_blob() ? "object" : "tensor");
-    if (!e.is_blob()) {
-      const Tensor& t = found.catalog().tensors[e.tensor()];
-      json.member("dtype", found.catalog().strings[t.dtype_name]).member("shape", found.catalog().dims(t));
+  return json_document([&](JsonWriter& json) {
+    json.member("schema", "dcpctl.extract/1").member("path", o.source.path).member("key", o.key).member("kind", "subtree");
+    if (found.catalog().path != o.source.path) json.member("checkpoint", found.catalog().path);
+    json.key("keys").begin_array();
+    for (const Entry& e : sorted_entries(found.selection)) {
+      json.begin_object().member("key", e.key).member("kind", e.is_blob() ? "object" : "tensor");
+      if (!e.is_blob()) {
+        const Tensor& t = found.catalog().tensors[e.tensor()];
+        json.member("dtype", found.catalog().strings[t.dtype_name]).member("shape", found.catalog().dims(t));
+      }
+      if (const auto value = found.values.find(e.ref); value != found.values.end()) json.member("value", value->second);
+      json.end_object();
     }
-    if (const auto value = found.values.find(e.ref); value != found.values.end()) json.member("value", value->second);
-    json.end_object();
-  }
-  json.end_array();
-  if (o.to_file()) json.member("output", o.out);
-  json.end_object();
-  json.finish();
-  return document;
+    json.end_array();
+    if (o.to_file()) json.member("output", o.out);
+  });
 }
 
 Problem no_such_word(const ExtractOptions& o, const std::string& word, const std::string& path) {
@@ -274,13 +263,11 @@ std::string extract_stats(const ExtractOptions& o, Context& context) {
     fail(ProblemId::usage, {.path = found.checkpoint, .tensor = o.key, .object = true}, "--stats of an object", "a tensor");
   const KeyStats& k = found.tensors.front();
   if (k.fault) throw Error(*k.fault);
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl.extract/1").member("path", o.source.path).member("kind", "stats");
-  stats_json(json, k);
-  if (!o.slice.empty()) json.member("slice", o.slice);
-  json.end_object();
-  json.finish();
+  std::string document = json_document([&](JsonWriter& json) {
+    json.member("schema", "dcpctl.extract/1").member("path", o.source.path).member("kind", "stats");
+    stats_json(json, k);
+    if (!o.slice.empty()) json.member("slice", o.slice);
+  });
   note_unchecked(o, context);
   context.print(context.common.json ? document : stats_text(k));
   return document;

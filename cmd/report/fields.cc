@@ -99,16 +99,9 @@ void FieldRows::add(const std::function<FieldValue(std::string_view)>& value_of)
     context_.print(csv_row(cells));
     return;
   }
-  std::string line;
-  JsonWriter json([&](std::string_view text) { line += text; });
-  json.begin_object();
-  for (const std::string& field : wanted_) {
-    json.key(field);
-    value_json(json, value_of(field));
-  }
-  json.end_object();
-  json.finish();
-  context_.print(line);
+  context_.print(json_document([&](JsonWriter& json) {
+    for (const std::string& field : wanted_) value_json(json.key(field), value_of(field));
+  }));
 }
 
 }  // namespace dcp::cmd

@@ -32,9 +32,7 @@ void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe) {
   for (const UnsafePickle& u : unsafe) {
     json.begin_object();
     if (!u.key.empty()) json.member(u.object ? "object" : "tensor", u.key);
-    json.member("path", u.path).key("globals").begin_array();
-    for (const std::string& global : u.globals) json.value(global);
-    json.end_array().end_object();
+    json.member("path", u.path).member("globals", u.globals).end_object();
   }
   json.end_array();
 }

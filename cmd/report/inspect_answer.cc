@@ -148,11 +148,10 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
     if (o.style.view == InspectView::kRanks) holdings_json(json, holdings_of(found));
-    if (o.style.top > 0) {
-      json.key("largest").begin_array();
-      for (const Entry& e : largest_tensors(found, o.style.top)) json.value(e.key);
-      json.end_array();
-    }
+    if (o.style.top == 0) return;
+    json.key("largest").begin_array();
+    for (const Entry& e : largest_tensors(found, o.style.top)) json.value(e.key);
+    json.end_array();
   };
   if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
   else if (o.csv) inspect_csv(found, o.style, context);

@@ -21,18 +21,13 @@ void path_json(JsonWriter& json, const Selection& selection, const Entry& e) {
   json.end_array();
 }
 
-void dims_json(JsonWriter& json, std::string_view name, Dims dims) { json.member(name, dims); }
-
 void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
   const Item& item = catalog.items[id];
   if (item.file == kNone) return;
   json.member("file", catalog.file_name(item.file)).member("file_offset", item.offset).member("length", item.length);
   if (item.transforms == 0) return;
-  json.key("transforms").begin_array();
-  if (item.transforms == Item::kDeflated) json.value("deflate");
-  else
-    for (const std::string& t : catalog.transforms[item.transforms]) json.value(t);
-  json.end_array();
+  if (item.transforms == Item::kDeflated) json.member("transforms", std::array{"deflate"});
+  else json.member("transforms", catalog.transforms[item.transforms]);
 }
 
 void tensor_json(JsonWriter& json, const InspectResult& found, const Entry& e) {
@@ -44,8 +39,8 @@ void tensor_json(JsonWriter& json, const InspectResult& found, const Entry& e) {
   path_json(json, selection, e);
   json.member("dtype", catalog.strings[t.dtype_name]);
   if (const auto cls = found.subclasses.find(e.tensor()); cls != found.subclasses.end()) json.member("class", cls->second);
-  dims_json(json, "shape", catalog.dims(t));
-  if (const auto shape = mcore_shape(catalog, e.tensor())) dims_json(json, "mcore_shape", *shape);
+  json.member("shape", catalog.dims(t));
+  if (const auto shape = mcore_shape(catalog, e.tensor())) json.member("mcore_shape", *shape);
   json.member("bytes", catalog.tensor_bytes(t));
   if (t.dtype_known && e.dtype != t.dtype) json.member("cast_to", facts_of(e.dtype).name);
   if (t.requires_grad) json.member("requires_grad", true);
@@ -53,9 +48,7 @@ void tensor_json(JsonWriter& json, const InspectResult& found, const Entry& e) {
   json.member("sharding", sharding_words(catalog, t));
   json.key("chunks").begin_array();
   for (uint32_t c = 0; c < t.chunk_count; ++c) {
-    json.begin_object();
-    dims_json(json, "offsets", catalog.box(t, c).offsets);
-    dims_json(json, "sizes", catalog.box(t, c).sizes);
+    json.begin_object().member("offsets", catalog.box(t, c).offsets).member("sizes", catalog.box(t, c).sizes);
     item_json(json, catalog, catalog.item_of(t, c));
     json.end_object();
   }
@@ -103,18 +96,12 @@ void head_json(JsonWriter& json, const InspectResult& found) {
   if (!p.written_by.empty()) json.member(catalog.traits().has_metadata ? "torch" : "form", p.written_by);
   if (p.by_dcpctl) json.member("program", "dcpctl");
   if (!p.format_version.empty()) json.member("format_version", p.format_version);
-  for (const auto& [name, list] : {std::pair("extra_attributes", &p.extra_attributes), std::pair("unknown_globals", &p.unknown_globals)}) {
-    if (list->empty()) continue;
-    json.member(name, *list);
-  }
+  if (!p.extra_attributes.empty()) json.member("extra_attributes", p.extra_attributes);
+  if (!p.unknown_globals.empty()) json.member("unknown_globals", p.unknown_globals);
   json.end_object();
   if (!p.loads_in.empty()) {
-    json.key("loads_in").begin_object().member("torch", p.loads_in).key("why").begin_array();
-    for (const std::string& w : p.why) json.value(w);
-    json.end_array();
-    if (!p.packages.empty()) {
-      json.member("packages", p.packages);
-    }
+    json.key("loads_in").begin_object().member("torch", p.loads_in).member("why", p.why);
+    if (!p.packages.empty()) json.member("packages", p.packages);
     json.end_object();
   }
   const InspectSummary s = summary_of(catalog, selection);
@@ -162,9 +149,7 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   json.end_array().key("files").begin_array();
   const std::vector<FileUse> uses = file_uses(catalog);
   for (uint32_t f = 0; f < catalog.files.size(); ++f) {
-    json.begin_object().member("name", catalog.file_name(f));
-    if (catalog.files[f].bytes) json.member("bytes", *catalog.files[f].bytes);
-    else json.key("bytes").null();
+    json.begin_object().member("name", catalog.file_name(f)).member("bytes", catalog.files[f].bytes);
     json.member("items", uses[f].items).member("unreferenced_bytes", uses[f].unreferenced).end_object();
   }
   json.end_array().key("findings").begin_array();

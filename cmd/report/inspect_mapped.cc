@@ -220,21 +220,21 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
 void inspect_mapped_json(const InspectResult& found, const std::function<void(std::string_view)>& write) {
   const Catalog& catalog = found.catalog();
   const MapAnswer& answer = *found.map;
-  JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);
-  map_json(json, answer);
-  json.key("tensors").begin_array();
-  for (const IndexMap& m : answer.made.targets) {
-    json.begin_object().member("key", m.key).member("dtype", facts_of(m.dtype).name).key("shape").begin_array();
-    for (const int64_t d : m.shape) json.value(d);
-    json.end_array().member("bytes", bytes_of(m)).end_object();
-  }
-  json.end_array().key("ties").begin_array();
-  for (const maps::Tie& t : answer.made.ties) json.begin_object().member("key", t.tensor.key).member("same_as", t.same_as.key).end_object();
-  json.end_array().key("findings").begin_array();
-  for (const Problem& p : answer.made.problems) finding_json(json, p);
-  json.end_array().end_object();
-  json.finish();
+  json_document(write, [&](JsonWriter& json) {
+    json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);
+    map_json(json, answer);
+    json.key("tensors").begin_array();
+    for (const IndexMap& m : answer.made.targets) {
+      json.begin_object().member("key", m.key).member("dtype", facts_of(m.dtype).name);
+      json.member("shape", m.shape).member("bytes", bytes_of(m)).end_object();
+    }
+    json.end_array().key("ties").begin_array();
+    for (const maps::Tie& t : answer.made.ties)
+      json.begin_object().member("key", t.tensor.key).member("same_as", t.same_as.key).end_object();
+    json.end_array().key("findings").begin_array();
+    for (const Problem& p : answer.made.problems) finding_json(json, p);
+    json.end_array();
+  });
 }
 
 // The picture of a map at work: for each tensor that it makes, the tensors that it is made of, in the colours of the parts that they become.

@@ -25,8 +25,6 @@ std::string_view title_of(std::string_view text) {
   return text.starts_with("# ") ? text.substr(2) : std::string_view{};
 }
 
-void strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) { json.member(name, list); }
-
 struct KnownSize {
   std::string name;
   std::optional<uint64_t> value;
@@ -90,20 +88,13 @@ int show_map(const MapsOptions& o, const Context& context) {
   const std::vector<KnownSize> sizes = sizes_of(map, o, context);
   std::string text;
   if (context.common.json) {
-    JsonWriter json([&](std::string_view s) { text += s; });
-    json.begin_object().member("schema", "dcpctl.map/1").member("name", map.name);
-    strings(json, "models", map.families);
-    strings(json, "releases", map.releases);
-    strings(json, "notes", map.notes);
-    json.member("lines", uint64_t{map.lines.size()}).key("sizes").begin_array();
-    for (const KnownSize& s : sizes) {
-      json.begin_object().member("name", s.name).key("value");
-      if (s.value) json.value(*s.value);
-      else json.null();
-      json.end_object();
-    }
-    json.end_array().member("text", source).end_object();
-    json.finish();
+    text = json_document([&](JsonWriter& json) {
+      json.member("schema", "dcpctl.map/1").member("name", map.name);
+      json.member("models", map.families).member("releases", map.releases).member("notes", map.notes);
+      json.member("lines", uint64_t{map.lines.size()}).key("sizes").begin_array();
+      for (const KnownSize& s : sizes) json.begin_object().member("name", s.name).member("value", s.value).end_object();
+      json.end_array().member("text", source);
+    });
   } else if (!is_asked) {
     text = source;
   } else {

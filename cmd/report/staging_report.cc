@@ -192,9 +192,7 @@ void StagingReport::json_head(JsonWriter& out) const {
         .member("width", link.width)
         .member("limit", link_limit(link))
         .end_object();
-  out.key("numa_nodes").begin_array();
-  for (const int n : nodes) out.value(n);
-  out.end_array().key("workloads").begin_array();
+  out.member("numa_nodes", nodes).key("workloads").begin_array();
   for (const Workload& w : workloads)
     out.begin_object()
         .member("name", w.name)
@@ -223,9 +221,8 @@ void StagingReport::json(JsonWriter& out) const {
     out.end_array();
   }
   if (const auto slow = slow_link(lines, link)) {
-    out.key("slow_link").begin_object().member("text", *slow).key("causes").begin_array();
-    for (const std::string& c : slow_link_causes(link, nodes.size() > 1, devices.front().numa_node)) out.value(c);
-    out.end_array().end_object();
+    const std::vector<std::string> causes = slow_link_causes(link, nodes.size() > 1, devices.front().numa_node);
+    out.key("slow_link").begin_object().member("text", *slow).member("causes", causes).end_object();
   }
   const size_t last = workloads.size() - 1;
   if (const StagingLine* chosen = choose(lines, last)) out.key("chosen_line").value(static_cast<uint64_t>(chosen - lines.data()));

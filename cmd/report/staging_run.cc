@@ -152,14 +152,12 @@ std::string answer(const StagingOptions& o, const StagingReport& report, const s
     if (training) training->print(context);
     else report.print(context);
   }
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl.bench.staging/1");
-  report.json_head(json);
-  if (training) training->json(json);
-  else report.json(json);
-  json.end_object();
-  json.finish();
+  std::string document = json_document([&](JsonWriter& json) {
+    json.member("schema", "dcpctl.bench.staging/1");
+    report.json_head(json);
+    if (training) training->json(json);
+    else report.json(json);
+  });
   if (context.common.json) context.print(document);
   return document;
 }

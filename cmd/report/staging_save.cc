@@ -101,9 +101,7 @@ void TrainingReport::json(JsonWriter& out) const {
         .member("overhead", s.overhead);
     out.member("durable_ns", s.durable_ns).member("host_bytes", m.host_bytes).key("saves").begin_array();
     for (const SaveFacts& f : m.saves) save_json(out, f);
-    out.end_array().key("steps_ns").begin_array();
-    for (const uint64_t ns : m.step_ns) out.value(ns);
-    out.end_array().end_object();
+    out.end_array().member("steps_ns", m.step_ns).end_object();
   }
   out.end_array().member("verdict", train_verdict(modes, without_saves)).end_object();
 }

@@ -147,14 +147,8 @@ std::string stats_text(const KeyStats& k) {
 
 void stats_json(JsonWriter& out, const KeyStats& k) {
   const TensorStats& s = k.stats;
-  out.member("key", k.key).member("dtype", facts_of(k.dtype).name).key("shape").begin_array();
-  for (const int64_t n : k.shape) out.value(n);
-  out.end_array();
-  if (k.fault) {
-    out.key("error");
-    error_json(out, *k.fault);
-    return;
-  }
+  out.member("key", k.key).member("dtype", facts_of(k.dtype).name).member("shape", k.shape);
+  if (k.fault) return error_json(out.key("error"), *k.fault);
   out.member("has_numbers", k.has_numbers);
   if (!k.has_numbers) return;
   out.member("values", s.values).member("nan", s.nan).member("inf", s.infinite).member("zero", s.zero);

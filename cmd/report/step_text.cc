@@ -132,8 +132,7 @@ void step_json(JsonWriter& json, const StepFacts& step) {
   if (step.is_link) json.member("link", true);
   if (!step.parts.empty()) json.member("parts", step.parts);
   if (!step.fault) return;
-  json.key("fault");
-  finding_json(json, *step.fault);
+  finding_json(json.key("fault"), *step.fault);
   if (step.more_faults > 0) json.member("more_faults", step.more_faults);
 }
 

@@ -177,13 +177,10 @@ void VerifyReport::print_line(const Context& context) const {
 }
 
 void VerifyReport::json(JsonWriter& out) const {
-  out.begin_object().member("schema", "dcpctl.verify/1").member("exit", exit_).member("path", source);
+  out.member("schema", "dcpctl.verify/1").member("exit", exit_).member("path", source);
   if (!result.checkpoint.empty() && result.checkpoint != source) out.member("checkpoint", result.checkpoint);
   out.member("verdict", word());
-  if (error_) {
-    out.key("error");
-    error_json(out, *error_);
-  }
+  if (error_) error_json(out.key("error"), *error_);
   if (result.kind) out.member("kind", traits_of(*result.kind).name);
   out.key("summary")
       .begin_object()
@@ -224,15 +221,11 @@ void VerifyReport::json(JsonWriter& out) const {
   out.end_array();
   unsafe_json(out, result.unsafe);
   if (stats) stats_json(out, *stats);
-  out.member("seconds", static_cast<double>(result.nanoseconds) / 1e9).member("peak_memory_bytes", peak_rss_bytes()).end_object();
+  out.member("seconds", static_cast<double>(result.nanoseconds) / 1e9).member("peak_memory_bytes", peak_rss_bytes());
 }
 
 std::string VerifyReport::document() const {
-  std::string text;
-  JsonWriter out([&](std::string_view s) { text += s; });
-  json(out);
-  out.finish();
-  return text;
+  return json_document([&](JsonWriter& out) { json(out); });
 }
 
 int VerifyReport::done(const Context& context) {

@@ -291,10 +291,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   const std::string& checkpoint = result.checkpoint;
   if (checkpoint != source && !checkpoint.empty()) out.member("checkpoint", checkpoint);
   out.member("dry_run", request.dry_run);
-  if (error_) {
-    out.key("error");
-    error_json(out, *error_);
-  }
+  if (error_) error_json(out.key("error"), *error_);
   if (!result.executed.damage.empty()) {
     out.key("damage").begin_array();
     for (const Problem& p : result.executed.damage) error_json(out, p);
@@ -337,9 +334,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
 
 int WriteReport::done(Context& context) {
   describe_losses(context);
-  JsonWriter out([&](std::string_view text) { document_ += text; });
-  json(out, context);
-  out.finish();
+  document_ = json_document([&](JsonWriter& out) { json(out, context); });
   if (context.common.json) context.print(document_);
   else if (request.dry_run) print_plan(context);
   else if (!context.common.quiet)
@@ -361,10 +356,7 @@ int WriteReport::around(Context& context, const std::function<int()>& body) {
     exit_ = report_error(context, *error_);
     result.nanoseconds = context.io.now_ns() - begin;
     result.release();  // so that there is memory for the report
-    document_.clear();
-    JsonWriter out([&](std::string_view text) { document_ += text; });
-    json(out, context);
-    out.finish();
+    document_ = json_document([&](JsonWriter& out) { json(out, context); });
   }
   if (context.prints) save_report(context, document_);
   return exit_;

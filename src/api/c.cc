@@ -243,19 +243,13 @@ const dcp::Entry& entry_at(const dcpctl::Checkpoint::State& state, uint64_t numb
 }
 
 std::string described(const dcpctl::Checkpoint::State& state, const dcp::Entry& e, dcpctl::Control& control) {
-  std::string out;
-  dcp::JsonWriter json([&](std::string_view block) { out += block; });
-  json.begin_object();
-  if (!e.is_blob()) {
-    json.member("placement", dcp::sharding_words(state.catalog(), state.tensor(e)));
-  } else {
+  return dcp::json_document([&](dcp::JsonWriter& json) {
+    if (!e.is_blob()) return void(json.member("placement", dcp::sharding_words(state.catalog(), state.tensor(e))));
     dcp::World world = state.outside.world_of(&control);
     const dcpctl::ObjectInfo info = dcpctl::object_info(state.reader.object(e, world), state.reader.limits());
     if (!info.value.empty()) json.key("value").digits(info.value);
     else json.member("would_call", info.would_call).member("refused", info.refused);
-  }
-  json.end_object().finish();
-  return out;
+  });
 }
 
 std::string object_file(const dcpctl::Checkpoint::State& state, const dcp::Entry& e, dcpctl::Control& control) {

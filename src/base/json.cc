@@ -154,4 +154,17 @@ void JsonWriter::finish() {
   buffer_.clear();
 }
 
+void json_document(JsonWriter::Out out, const std::function<void(JsonWriter&)>& members, unsigned indent) {
+  JsonWriter json(std::move(out), indent);
+  json.begin_object();
+  members(json);
+  json.end_object().finish();
+}
+
+std::string json_document(const std::function<void(JsonWriter&)>& members, unsigned indent) {
+  std::string text;
+  json_document([&](std::string_view block) { text += block; }, members, indent);
+  return text;
+}
+
 }  // namespace dcp

@@ -40,6 +40,11 @@ class JsonWriter {
     return end_array();
   }
   JsonWriter& null();
+  // null: there is none.
+  template <class T>
+  JsonWriter& value(const std::optional<T>& v) {
+    return v ? value(*v) : null();
+  }
   template <class T>
   JsonWriter& member(std::string_view name, const T& v) {
     return key(name).value(v);
@@ -62,3 +67,7 @@ class JsonWriter {
 };
 
 }  // namespace dcp
+// A document: one object, whose members `members` writes.
+void json_document(JsonWriter::Out out, const std::function<void(JsonWriter&)>& members, unsigned indent = 0);
+std::string json_document(const std::function<void(JsonWriter&)>& members, unsigned indent = 0);
+

@@ -242,32 +242,25 @@ class Comparer {
 }  // namespace
 
 std::string write_manifest(const Manifest& manifest, const Place& place) {
-  std::string text;
-  JsonWriter out([&](std::string_view s) { text += s; }, 1);
-  out.begin_object().member("schema", kSchema).key("files").begin_object();
-  for (const auto& [name, f] : manifest.files)
-    out.key(checked_name(name, place)).begin_object().member("bytes", f.bytes).member("xxh3_128", f.xxh3_128).end_object();
-  out.end_object();
-  if (manifest.objects) {
-    out.key("objects").begin_object();
-    for (const auto& [key, o] : *manifest.objects)
-      out.key(checked_name(key, place)).begin_object().member("bytes", o.bytes).member("crc64", hex(o.crc64, kCrcDigits)).end_object();
+  const auto members = [&](JsonWriter& out) {
+    out.member("schema", kSchema).key("files").begin_object();
+    for (const auto& [name, f] : manifest.files)
+      out.key(checked_name(name, place)).begin_object().member("bytes", f.bytes).member("xxh3_128", f.xxh3_128).end_object();
     out.end_object();
-  }
-  out.key("tensors").begin_object();
-  for (const auto& [key, t] : manifest.tensors) {
-    out.key(checked_name(key, place))
-        .begin_object()
-        .member("crc64", hex(t.crc64, kCrcDigits))
-        .member("dtype", t.dtype)
-        .key("shape")
-        .begin_array();
-    for (const int64_t size : t.shape) out.value(size);
-    out.end_array().end_object();
-  }
-  out.end_object().end_object();
-  out.finish();
-  return text;
+    if (manifest.objects) {
+      out.key("objects").begin_object();
+      for (const auto& [key, o] : *manifest.objects)
+        out.key(checked_name(key, place)).begin_object().member("bytes", o.bytes).member("crc64", hex(o.crc64, kCrcDigits)).end_object();
+      out.end_object();
+    }
+    out.key("tensors").begin_object();
+    for (const auto& [key, t] : manifest.tensors) {
+      out.key(checked_name(key, place)).begin_object().member("crc64", hex(t.crc64, kCrcDigits));
+      out.member("dtype", t.dtype).member("shape", t.shape).end_object();
+    }
+    out.end_object();
+  };
+  return json_document(members, 1);
 }
 
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits) { return Reader(place, limits).read(json); }

@@ -56,16 +56,14 @@ StepNotes read_step_notes(Store& store, const std::string& run) {
 }
 
 std::string text_of(const StepNotes& notes) {
-  std::string text;
-  JsonWriter json([&](std::string_view part) { text += part; });
-  json.begin_object().member("schema", kSchema).key("steps").begin_object();
-  for (const auto& [name, files] : notes.whole) json.member(name, files);
-  json.end_object().key("damaged").begin_object();
-  for (const auto& [name, note] : notes.damaged)
-    json.key(name).begin_object().member("files", note.files).member("what", note.what).end_object();
-  json.end_object().end_object();
-  json.finish();
-  return text;
+  return json_document([&](JsonWriter& json) {
+    json.member("schema", kSchema).key("steps").begin_object();
+    for (const auto& [name, files] : notes.whole) json.member(name, files);
+    json.end_object().key("damaged").begin_object();
+    for (const auto& [name, note] : notes.damaged)
+      json.key(name).begin_object().member("files", note.files).member("what", note.what).end_object();
+    json.end_object();
+  });
 }
 
 std::string files_of(Store& store, const std::string& step) {

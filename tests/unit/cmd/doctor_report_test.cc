@@ -93,8 +93,7 @@ TEST_CASE("The document has what is there and what is not") {
   DoctorResult r = whole();
   r.modules[0] = {"c10d", "", "", "a build with LibTorch", ""};
   r.torch = "";
-  std::string text;
-  doctor_json(r, [&](std::string_view part) { text += part; });
+  const std::string text = doctor_json(r);
   for (const char* part :
        {R"("schema":"dcpctl.doctor/1")", R"({"name":"c10d","works":false})", R"("libtorch":null)", R"("version":"2.27.3")",
         R"("landlock":7)", R"("locked_bytes":null)", R"("reflinks":true)", R"("missing":[{"what":"module c10d)"})
