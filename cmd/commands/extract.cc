@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/text_file.h"
 #include "report/extract_value.h"
@@ -43,8 +44,7 @@ constexpr std::pair<const char*, ExtractForm> kEndings[] = {
 
 // What the name of a file says. nullopt: nothing.
 std::optional<ExtractForm> form_named(const std::string& path) {
-  std::string ending = std::filesystem::path(path).extension();
-  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string ending = lowered(std::filesystem::path(path).extension().native());
   const auto known = std::ranges::find(kEndings, ending, [](const auto& e) { return std::string_view(e.first); });
   return known == std::end(kEndings) ? std::nullopt : std::optional(known->second);
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/help_text.h"

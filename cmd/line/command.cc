@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "line/commands.h"
 
 namespace dcp::cmd {
@@ -33,16 +34,6 @@ std::string_view parent_of(std::string_view path) {
   return path.substr(0, space == std::string_view::npos ? 0 : space);
 }
 
-std::vector<std::string> split(std::string_view text, char at) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(at), text.size());
-    words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 }  // namespace
 
 std::span<const CommandName> command_names() { return kCommands; }
@@ -68,8 +59,9 @@ const CommandName* command_named(const Command& parent, std::string_view word) {
 std::unique_ptr<Command> build_command(std::string_view path, Context& context) {
   const CommandName& name = *std::ranges::find(kCommands, path, &CommandName::path);
   auto command = std::make_unique<Command>();
-  command->path = split(path, ' ');
-  command->path.insert(command->path.begin(), "dcpctl");
+  command->path = {"dcpctl"};
+  for (const std::string_view word : split(path, ' '))
+    if (!word.empty()) command->path.emplace_back(word);
   command->about = name.about;
   if (name.add != nullptr) name.add(*command, context);
   command->ask("-h", Action::kShortHelp, "Print the options by name, and examples");
@@ -77,13 +69,7 @@ std::unique_ptr<Command> build_command(std::string_view path, Context& context) 
   return command;
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-  std::string text;
-  for (const std::string& w : words) text.append(text.empty() ? "" : between).append(w);
-  return text;
-}
-
-std::string short_path(const Command& command) { return joined({command.path.begin() + 1, command.path.end()}, " "); }
+std::string short_path(const Command& command) { return joined(std::span(command.path).subspan(1), " "); }
 
 std::vector<std::string> Option::all_names() const {
   std::vector<std::string> all = names;
@@ -99,7 +85,8 @@ Option* Command::find(std::string_view option) {
 
 Option& Command::add(std::string_view names, std::string_view value, std::string help) {
   Option& o = options.emplace_back();
-  o.names = split(names, ',');
+  for (const std::string_view name : split(names, ','))
+    if (!name.empty()) o.names.emplace_back(name);  // an argument has none
   o.value = value;
   o.help = std::move(help);
   return o;

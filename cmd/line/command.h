@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/io.h"
+#include "base/text.h"
 
 namespace dcp::cmd {
 
@@ -146,17 +147,14 @@ const CommandName* command_named(const Command& parent, std::string_view word);
 // The command of that path; "" is dcpctl itself. Its options write into the context.
 std::unique_ptr<Command> build_command(std::string_view path, Context& context);
 
-// {"dcpctl", "bench", "io"}, "-" → "dcpctl-bench-io".
-std::string joined(const std::vector<std::string>& words, std::string_view between);
 // "bench io"; dcpctl itself is "".
 std::string short_path(const Command& command);
 
 template <class T>
 bool parse_number(const std::string& text, T& target, std::type_identity_t<Range<T>> range) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !(number >= range.min && number <= range.max)) return false;
-  target = number;
+  const auto number = decimal<T>(text);
+  if (!number || !(*number >= range.min && *number <= range.max)) return false;
+  target = *number;
   return true;
 }
 

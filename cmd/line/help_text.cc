@@ -6,6 +6,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/text.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
 #include "line/lines.h"
@@ -234,7 +235,8 @@ std::string page_name(const Command& command) { return joined(command.path, "-")
 
 // The pages above, the pages beside, all pages below.
 std::string see_also(const Command& command) {
-  const std::string own = joined(command.path, " ") + " ", parent = joined({command.path.begin(), command.path.end() - 1}, " ") + " ";
+  const std::string own = joined(command.path, " ") + " ",
+                    parent = joined(std::span(command.path).first(command.path.size() - 1), " ") + " ";
   std::string text;
   for (const CommandName& c : command_names()) {
     std::string other = "dcpctl " + (c.path.empty() ? "" : std::string(c.path) + " ");
@@ -268,10 +270,8 @@ std::string usage_line(const Command& command) {
 std::vector<TextBlock> blocks_of(std::string_view details) {
   std::vector<TextBlock> blocks;
   size_t base = 0;  // of the block: lines may be further in
-  for (bool open = false; !details.empty();) {
-    const size_t end = std::min(details.find('\n'), details.size());
-    const std::string_view line = details.substr(0, end);
-    details.remove_prefix(std::min(end + 1, details.size()));
+  bool open = false;
+  for (const std::string_view line : split(details, '\n')) {
     const size_t indent = line.find_first_not_of(' ');
     if (indent == std::string_view::npos) {
       open = false;

@@ -8,6 +8,7 @@
 
 #include "base/posix_calls.h"
 #include "base/problem.h"
+#include "base/text.h"
 #include "line/context.h"
 
 namespace dcp::cmd {
@@ -111,11 +112,7 @@ std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& r
 
 static size_t longest_word(std::string_view text) {
   size_t longest = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    longest = std::max(longest, display_width(text.substr(0, end)));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const std::string_view word : split(text, ' ')) longest = std::max(longest, display_width(word));
   return longest;
 }
 

@@ -7,18 +7,14 @@
 #include <span>
 
 #include "base/problem.h"
+#include "base/text.h"
 #include "select/dtypes.h"
 
 namespace dcp::cmd {
 
 std::vector<std::string> split_list(const std::string& list) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= list.size();) {
-    const size_t end = std::min(list.find(',', at), list.size());
-    parts.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
+  const std::vector<std::string_view> parts = split(list, ',');
+  return {parts.begin(), parts.end()};
 }
 
 std::string shell_quoted(std::string_view text) {
@@ -55,29 +51,25 @@ std::string shell_word(std::string_view text) {
 }
 
 unsigned parse_count(const std::string& text, const char* option, unsigned min, unsigned max) {
-  unsigned n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc{} || end != text.data() + text.size() || n < min || n > max)
+  const auto n = decimal<unsigned>(text);
+  if (!n || *n < min || *n > max)
     fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'",
          "numbers from " + std::to_string(min) + " to " + std::to_string(max) + " with commas between");
-  return n;
+  return *n;
 }
 
 double parse_percent(const std::string& text, std::string_view option) {
-  double percent = 0;
-  const char* last = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
-  const auto [end, error] = std::from_chars(text.data(), last, percent);
-  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100))
+  const auto percent = decimal<double>(std::string_view(text).substr(0, text.size() - (text.ends_with('%') ? 1 : 0)));
+  if (!percent || !(*percent > 0 && *percent <= 100))
     fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a percentage above 0, such as 5%");
-  return percent;
+  return *percent;
 }
 
 double parse_tolerance(const std::string& text, std::string_view option) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+  const auto value = decimal<double>(text);
+  if (!value || !std::isfinite(*value) || *value < 0)
     fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a number from 0 on, such as 1e-5");
-  return value;
+  return *value;
 }
 
 namespace {
@@ -93,11 +85,7 @@ constexpr std::pair<std::string_view, DType> kOtherNames[] = {
     {"half", DType::float16}, {"float", DType::float32}, {"double", DType::float64}, {"bfloat", DType::bfloat16}, {"bf", DType::bfloat16}};
 
 // As it is typed elsewhere: torch.bfloat16, BF16.
-std::string plain_name(std::string text) {
-  if (text.starts_with("torch.")) text.erase(0, 6);
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return text;
-}
+std::string plain_name(std::string_view text) { return lowered(text.substr(text.starts_with("torch.") ? 6 : 0)); }
 
 }  // namespace
 
@@ -134,8 +122,7 @@ uint64_t parse_size(const std::string& text) {
       {"mb", 1000000}, {"g", 1 << 30}, {"gib", 1 << 30}, {"gb", 1000000000}, {"t", 1ull << 40}, {"tib", 1ull << 40}, {"tb", 1000000000000}};
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, text.data() + text.size());
-  for (char& c : unit) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string unit = lowered({end, text.data() + text.size()});
   for (const Unit& u : kUnits)
     if (error == std::errc{} && u.name == unit && number >= 0 && number * static_cast<double>(u.bytes) < 9e18)
       return static_cast<uint64_t>(number * static_cast<double>(u.bytes));

@@ -5,6 +5,7 @@
 
 #include "base/file_names.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "inputs/open.h"
 #include "line/context.h"
 #include "line/exit_status.h"
@@ -51,29 +52,20 @@ static_assert(all_in_order());
 std::string without_working_names(const std::string& path) {
   if (!scheme_of(path).empty()) return path;
   std::string text;
-  for (size_t at = 0; at <= path.size();) {
-    const size_t end = std::min(path.find('/', at), path.size());
-    std::string_view part = std::string_view(path).substr(at, end - at);
+  bool is_first = true;
+  for (std::string_view part : split(path, '/')) {
     for (const std::string_view ending : {kPartial, kLock})
       if (part.starts_with('.') && part.ends_with(ending))
         part = part.size() == ending.size() ? "" : part.substr(1, part.size() - 1 - ending.size());
-    if (at == 0) text = part;
+    if (std::exchange(is_first, false)) text = part;
     else if (!part.empty()) text.append("/").append(part);
-    at = end + 1;
   }
   return text;
 }
 
-std::string shown(const std::vector<std::string>& names) {
-  constexpr size_t kMax = 5;
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
-}
-
 // What stands in a hint for `field`, the text between braces. Nothing: not known.
 std::string value_of(std::string_view field, const Problem& p) {
-  if (field == "all") return shown(p.names);
+  if (field == "all") return some_of(p.names);
   if (field.empty()) return p.names.empty() ? "" : p.names[0];
   return p.enough_bytes == 0 ? "a larger " + std::string(field) : std::string(field) + " " + std::to_string(p.enough_bytes / kMiB) + "MiB";
 }

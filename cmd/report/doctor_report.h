@@ -1,9 +1,7 @@
 // Renders `doctor` and interprets its facts: what is missing, and how to get it.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "app/doctor.h"

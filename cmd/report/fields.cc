@@ -11,23 +11,6 @@
 namespace dcp::cmd {
 namespace {
 
-std::string joined_names(const std::vector<std::string_view>& names, std::string_view between) {
-  std::string text;
-  for (const std::string_view name : names) text.append(text.empty() ? "" : between).append(name);
-  return text;
-}
-
-template <class List>
-std::string joined_values(const List& list) {
-  std::string text;
-  for (const auto& v : list) {
-    text += text.empty() ? "" : " ";
-    if constexpr (std::is_same_v<List, std::vector<std::string>>) text += v;
-    else text += std::to_string(v);
-  }
-  return text;
-}
-
 std::string cell(const FieldValue& value) {
   return std::visit(
       [](const auto& v) -> std::string {
@@ -36,7 +19,7 @@ std::string cell(const FieldValue& value) {
         else if constexpr (std::is_same_v<T, std::string>) return v;
         else if constexpr (std::is_same_v<T, double>) return std::isfinite(v) ? python_float(v) : "";
         else if constexpr (std::is_integral_v<T>) return std::to_string(v);
-        else return joined_values(v);
+        else return joined(v, " ");
       },
       value);
 }
@@ -76,7 +59,7 @@ void add_fields(Command& c, FieldFlags& flags, const std::vector<std::string_vie
   c.choice("--format", flags.format, formats, "FORMAT",
            "A row for each, as a line of JSON (jsonl) or of CSV (csv, RFC 4180), with bare numbers")
       .in(group);
-  c.option("--fields", flags.fields, "LIST", "Of each row these alone, in this order (default: all): " + joined_names(names, ", "))
+  c.option("--fields", flags.fields, "LIST", "Of each row these alone, in this order (default: all): " + joined(names, ", "))
       .needs("--format")
       .in(group);
 }
@@ -87,7 +70,7 @@ FieldRows::FieldRows(const FieldFlags& flags, const std::vector<std::string_view
   else wanted_ = split_list(flags.fields);
   for (const std::string& field : wanted_)
     if (std::ranges::find(names, field) == names.end())
-      fail(ProblemId::usage, {}, "--fields '" + escaped(field) + "'", joined_names(names, ", "));
+      fail(ProblemId::usage, {}, "--fields '" + escaped(field) + "'", joined(names, ", "));
   context.apart = false;
   if (format_ == RowFormat::kCsv) print_csv_head(wanted_, context);
 }

@@ -422,28 +422,19 @@ std::string_view tone_of(const std::vector<Problem>& findings) {
   return worst >= Severity::kDamage ? "bad" : worst == Severity::kWarning ? "warn" : "good";
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 }  // namespace
 
 std::string inspect_html(const InspectResult& found, const InspectMore& more) {
-  std::string said;
-  for (const std::string& line : header_lines(found)) said += line;
+  const std::string said = dcp::joined(header_lines(found), "") + details_text(found);
+  std::vector<std::string_view> lines = split(said, '\n');
+  lines.pop_back();  // each ends with one
   PageHead head{.command = more.command,
                 .title = escaped(found.catalog().path),
                 .verdict = more.verdict,
                 .tone = more.tone.empty() ? tone_of(found.findings) : more.tone,
                 .note = more.note,
                 .cards = inspect_cards(found),
-                .facts = lines_of(said + details_text(found)),
+                .facts = {lines.begin(), lines.end()},
                 .findings = &found.findings};
   if (more.verdict.empty()) head.verdict = head.facts.front().substr(head.title.size() + 2);
   head.cards.push_back(more.stats == nullptr ? more.checked : stats_card(*more.stats));

@@ -70,11 +70,8 @@ void run_command(const std::vector<std::string>& command, Context& context) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR)
     if (context.stop.load() != 0) kill(child, SIGTERM);
   context.check_stop();
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    std::string line;
-    for (const std::string& w : command) line += (line.empty() ? "" : " ") + w;
-    fail(ProblemId::bench_run_failed, {.path = line}, captured.first_line());
-  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    fail(ProblemId::bench_run_failed, {.path = joined(command, " ")}, captured.first_line());
 }
 
 // The system's own figure for a child (ru_maxrss) is not less than this program's at its start.

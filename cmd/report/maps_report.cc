@@ -59,11 +59,8 @@ bool list_maps(std::string_view model, const Context& context) {
     if (std::ranges::none_of(map.families, [&](const std::string& f) { return f.starts_with(model); })) continue;
     json.begin_object().member("name", m.name).member("dialect", m.name.substr(m.name.rfind('.') + 1));
     json.member("tried_against", maps::tried_against(m.name.substr(m.name.rfind('.') + 1)));
-    strings(json, "models", map.families);
-    json.member("title", title_of(m.text)).end_object();
-    std::string models;
-    for (const std::string& f : map.families) models += (models.empty() ? "" : ", ") + f;
-    rows.push_back({std::string(m.name), models, std::string(title_of(m.text))});
+    json.member("models", map.families).member("title", title_of(m.text)).end_object();
+    rows.push_back({std::string(m.name), joined(map.families, ", "), std::string(title_of(m.text))});
   }
   json.end_array().end_object();
   json.finish();

@@ -57,11 +57,7 @@ std::string kind_of(const Catalog& catalog, const Entry& e) {
 }  // namespace
 
 void add_components(std::string_view key, std::vector<std::string>& words) {
-  for (size_t at = 0; at <= key.size();) {
-    const size_t end = std::min(key.find('.', at), key.size());
-    words.emplace_back(key.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const std::string_view part : split(key, '.')) words.emplace_back(part);
 }
 
 void Fold::add(const Key& key) {

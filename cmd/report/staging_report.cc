@@ -120,8 +120,7 @@ std::string StagingReport::first_line() const {
   if (host_copies)
     return "host copies: --device cpu copies from host memory to host memory; no GPU is measured" +
            (why_cpu.empty() ? "" : " (" + why_cpu + ")");
-  std::string text = "GPU to host copies: ";
-  for (size_t d = 0; d < devices.size(); ++d) text += (d > 0 ? ", " : "") + escaped(devices[d].name);
+  const std::string text = "GPU to host copies: " + joined(devices, ", ", [](const auto& d) { return escaped(d.name); });
   const std::string link_text = link_name(link);
   return text + (link_text.empty() ? "" : ", " + link_text + " under load, " + gigabytes(link_limit(link)) + " GB/s at most");
 }
@@ -136,12 +135,9 @@ std::vector<std::string> StagingReport::conclusions() const {
                         " GB/s together; the slowest, device " + std::to_string(max.slowest_device) + ", " + gigabytes(max.slowest) +
                         " GB/s.");
   }
-  if (const auto slow = slow_link(lines, link)) {
-    std::string text = *slow + " Likely causes: ";
-    const std::vector<std::string> causes = slow_link_causes(link, nodes.size() > 1, devices.front().numa_node);
-    for (size_t c = 0; c < causes.size(); ++c) text += (c > 0 ? "; " : "") + causes[c];
-    sentences.push_back(text + ".");
-  }
+  if (const auto slow = slow_link(lines, link))
+    sentences.push_back(*slow + " Likely causes: " + joined(slow_link_causes(link, nodes.size() > 1, devices.front().numa_node), "; ") +
+                        ".");
   if (curve) {
     if (const std::string note = curve_note(lines); !note.empty()) sentences.push_back(note);
   }

@@ -26,9 +26,8 @@ std::vector<StagingCase> cases_of(const StagingRequest& o, const std::vector<int
   std::vector<StagingMethod> methods;
   for (const std::string& name : o.methods.empty() ? std::vector<std::string>{} : split_list(o.methods)) {
     const std::optional<StagingMethod> method = method_named(name);
-    std::string all;
-    for (const StagingMethod m : kStagingMethods) all.append(all.empty() ? "" : ", ").append(name_of(m));
-    if (!method) fail(ProblemId::usage, {}, "--methods '" + name + "'", all);
+    if (!method)
+      fail(ProblemId::usage, {}, "--methods '" + name + "'", joined(kStagingMethods, ", ", [](StagingMethod m) { return name_of(m); }));
     methods.push_back(*method);
   }
   if (methods.empty()) methods.assign(std::begin(kStagingMethods), std::end(kStagingMethods));

@@ -44,9 +44,7 @@ std::vector<SaveMode> SaveFlags::wanted_modes() const {
   std::vector<SaveMode> wanted;
   for (const std::string& name : split_list(modes)) {
     const std::optional<SaveMode> mode = save_mode_named(name);
-    std::string all;
-    for (const SaveMode m : kSaveModes) all.append(all.empty() ? "" : ", ").append(name_of(m));
-    if (!mode) fail(ProblemId::usage, {}, "--modes '" + name + "'", all);
+    if (!mode) fail(ProblemId::usage, {}, "--modes '" + name + "'", joined(kSaveModes, ", ", [](SaveMode m) { return name_of(m); }));
     wanted.push_back(*mode);
   }
   return wanted;

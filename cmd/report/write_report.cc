@@ -286,7 +286,6 @@ void WriteReport::plan_json(JsonWriter& out) const {
 }
 
 void WriteReport::json(JsonWriter& out, const Context& context) const {
-  out.begin_object();
   out.member("schema", "dcpctl." + context.command + "/1").member("exit", exit_).member("path", source).member("output", output);
   const std::string& checkpoint = result.checkpoint;
   if (checkpoint != source && !checkpoint.empty()) out.member("checkpoint", checkpoint);
@@ -329,7 +328,6 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
               .nanoseconds = result.nanoseconds,
               .peak_bytes = peak_rss_bytes()});
   out.member("peak_memory_bytes", peak_rss_bytes());
-  out.end_object();
 }
 
 int WriteReport::done(Context& context) {

@@ -9,6 +9,7 @@
 
 #include "base/file_names.h"
 #include "base/problem.h"
+#include "base/text.h"
 #include "inputs/open.h"
 #include "line/command.h"
 #include "line/option_values.h"
@@ -16,9 +17,7 @@
 namespace dcp::cmd {
 
 static std::string ending_of(const std::string& out) {
-  std::string ending = std::filesystem::path(without_trailing_slashes(out)).extension();
-  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return ending;
+  return lowered(std::filesystem::path(without_trailing_slashes(out)).extension().native());
 }
 
 void check_format_written(const std::string& out) {

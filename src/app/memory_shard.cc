@@ -26,9 +26,8 @@ DType checked_dtype(const MemoryShard& shard) {
 // Of a shard or an object.
 void check_path(auto& given) {
   if (given.path.empty()) given.path.push_back(given.key);
-  std::string joined;
-  for (const std::string& name : given.path) joined += (&name == given.path.data() ? "" : ".") + name;
-  if (joined != given.key) refuse(given, "path '" + joined + "'", "one that joined with dots is the key");
+  if (const std::string key = joined(given.path, "."); key != given.key)
+    refuse(given, "path '" + key + "'", "one that joined with dots is the key");
   if (given.key.empty() || !is_pickled_text(given.key)) refuse(given, given.key.empty() ? "no key" : "a key that is not UTF-8", "a name");
 }
 

@@ -69,8 +69,7 @@ Plan same_folder(const OutputRequest& request, const UnitOptions& units, const S
 }  // namespace
 
 std::optional<OutputRequest::Kind> model_file_kind(const std::string& path) {
-  std::string ending = std::filesystem::path(path).extension();
-  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // model.PT
+  const std::string ending = lowered(std::filesystem::path(path).extension().native());  // model.PT
   if (ending == ".safetensors") return OutputRequest::Kind::kSafetensors;
   if (ending == ".pt" || ending == ".pth" || ending == ".bin") return OutputRequest::Kind::kTorch;
   return std::nullopt;

@@ -86,12 +86,9 @@ std::string clean_name(const std::string& root, std::string_view name) {
   const auto refuse = [&] { fail(ProblemId::path_escapes, Place{.path = root}, std::string("'").append(name) + "'"); };
   if (name.starts_with('/') || name.find('\0') != std::string_view::npos) refuse();
   std::string clean;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    const std::string_view part = name.substr(begin, end - begin);
+  for (const std::string_view part : split(name, '/')) {
     if (part == "..") refuse();
     if (!part.empty() && part != ".") clean.append(clean.empty() ? "" : "/").append(part);
-    begin = end + 1;
   }
   if (clean.empty()) refuse();
   return clean;

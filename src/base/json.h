@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -39,12 +40,12 @@ class JsonWriter {
     for (const auto& element : list) value(element);
     return end_array();
   }
-  JsonWriter& null();
   // null: there is none.
   template <class T>
   JsonWriter& value(const std::optional<T>& v) {
     return v ? value(*v) : null();
   }
+  JsonWriter& null();
   template <class T>
   JsonWriter& member(std::string_view name, const T& v) {
     return key(name).value(v);
@@ -66,8 +67,8 @@ class JsonWriter {
   bool after_key_ = false;
 };
 
-}  // namespace dcp
 // A document: one object, whose members `members` writes.
 void json_document(JsonWriter::Out out, const std::function<void(JsonWriter&)>& members, unsigned indent = 0);
 std::string json_document(const std::function<void(JsonWriter&)>& members, unsigned indent = 0);
 
+}  // namespace dcp

@@ -56,9 +56,7 @@ std::string got_of(const Problem& problem) {
   const std::string& setting = problem.place.setting;
   if (setting.empty()) return problem.got;
   if (problem.names.empty()) return setting + " " + problem.got;
-  std::string text;
-  for (size_t i = 0; i < problem.names.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + setting + " " + problem.names[i];
-  return problem.names.size() > kMax ? text + " and " + std::to_string(problem.names.size() - kMax) + " more" : text;
+  return joined_first(problem.names, kMax, [&](const std::string& name) { return setting + " " + name; });
 }
 
 // Whoever has given a wrong command line sees that by what is said of it.
@@ -165,6 +163,8 @@ Problem make_finding(ProblemId id, Severity severity, Place place, std::string g
   return problem;
 }
 
+bool can_be_collected(ProblemId id) { return class_of(id) == ProblemClass::kInput || id == ProblemId::io_open || id == ProblemId::io_read; }
+
 Problem with_hint(Problem p, std::string_view hint) {
   p.hint = hint;
   return p;
@@ -180,8 +180,6 @@ Problem with_what(Problem p, std::string_view what) {
   p.what = what;
   return p;
 }
-
-bool can_be_collected(ProblemId id) { return class_of(id) == ProblemClass::kInput || id == ProblemId::io_open || id == ProblemId::io_read; }
 
 void fail(ProblemId id, Place place, std::string got, std::string expected) {
   throw Error(make_problem(id, std::move(place), std::move(got), std::move(expected)));

@@ -72,16 +72,35 @@ std::string hex(uint64_t number, size_t digits) {
   return std::string(digits > n ? digits - n : 0, '0').append(text, n);
 }
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
-  return text + "]";
+std::string shape_text(std::span<const int64_t> shape) { return "[" + joined(shape, ", ") + "]"; }
+
+std::string list_of(const std::vector<std::string>& names, size_t max) { return joined_first(names, max, escaped); }
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kMax = 5;
+  const std::string text = joined(std::span(names).first(std::min(kMax, names.size())), ", ");
+  return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-std::string list_of(const std::vector<std::string>& names, size_t max) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < max; ++i) text += (i ? ", " : "") + escaped(names[i]);
-  return names.size() > max ? text + " and " + std::to_string(names.size() - max) + " more" : text;
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const size_t begin = text.find_first_not_of(blanks);
+  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+std::vector<std::string_view> split(std::string_view text, char at, std::string_view blanks) {
+  std::vector<std::string_view> parts;
+  for (size_t end = text.find(at); end != text.npos; end = text.find(at)) {
+    parts.push_back(trimmed(text.substr(0, end), blanks));
+    text.remove_prefix(end + 1);
+  }
+  parts.push_back(trimmed(text, blanks));
+  return parts;
+}
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return lower;
 }
 
 bool natural_less(std::string_view a, std::string_view b) {

@@ -6,10 +6,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace dcp {
@@ -30,6 +33,41 @@ std::string shape_text(std::span<const int64_t> shape);  // "[4, 8]"
 // The first `max` names, escaped: "a, b and 7 more".
 std::string list_of(const std::vector<std::string>& names, size_t max = 8);
 
+// Lists, and their parts.
+
+// "a, b": of texts, of what `text_of` says of each, or of numbers.
+template <class List, class TextOf = std::identity>
+std::string joined(const List& list, std::string_view between, const TextOf& text_of = {}) {
+  std::string text;
+  bool is_first = true;
+  for (const auto& each : list) {
+    if (!std::exchange(is_first, false)) text += between;
+    const auto& part = std::invoke(text_of, each);
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) text += std::to_string(part);
+    else text += part;
+  }
+  return text;
+}
+
+// Of many the first `max`: "a, b and 7 more".
+template <class T, class TextOf = std::identity>
+std::string joined_first(const std::vector<T>& list, size_t max, const TextOf& text_of = {}) {
+  const std::string text = joined(std::span(list).first(std::min(max, list.size())), ", ", text_of);
+  return list.size() > max ? text + " and " + std::to_string(list.size() - max) + " more" : text;
+}
+
+// The first five: "a, b, c, d, e, ... (7 in all)".
+std::string some_of(const std::vector<std::string>& names);
+
+// Without `blanks` at its ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " ");
+
+// "a..b" at '.': "a", "" and "b", each without `blanks` at its ends. At least one part, which may be empty.
+std::vector<std::string_view> split(std::string_view text, char at, std::string_view blanks = "");
+
+// With ASCII's letters in lower case.
+std::string lowered(std::string_view text);
+
 // The order in which people read names: "x.2" before "x.10".
 
 // Compares numbers in texts by value. A total order.
@@ -46,7 +84,8 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_number(std::string_view text) { return !text.empty() && text.size() < 20 && std::ranges::all_of(text, is_digit); }
 
 // Parses all of `text`; nullopt if it is not a number, or the number is too large.
-template <std::integral Number>
+template <class Number>
+  requires std::is_arithmetic_v<Number>
 std::optional<Number> decimal(std::string_view text) {
   Number n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);

@@ -74,26 +74,9 @@ void append_boxes(const std::vector<Runs>& runs, uint32_t rank, RankBoxes& boxes
   }
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
-std::vector<std::string_view> comma_separated(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t comma = text.find(',');
-    parts.push_back(trimmed(text.substr(0, comma)));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 Placement parse_one(std::string_view text) {
   const size_t open = std::min(text.find('('), text.size());
-  std::string name(text.substr(0, open));
-  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string name = lowered(text.substr(0, open));
   std::string_view inner = text.substr(open);
   if (name == "replicate" && (inner.empty() || inner == "()")) return {};
   if (inner.size() > 2 && inner.ends_with(')') && (name == "shard" || name == "strided")) {
@@ -105,16 +88,10 @@ Placement parse_one(std::string_view text) {
   fail(ProblemId::usage, {}, "placement '" + std::string(text) + "'", "shard(DIM), strided(DIM) or replicate");
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& n : names) text += (text.empty() ? "" : ", ") + n;
-  return text;
-}
-
 [[noreturn]] void fail_name(const std::string& name, const Mesh& mesh) {
   Problem p = make_problem(ProblemId::usage, {}, "mesh dim '" + name + "'");
   if (mesh.names.empty()) p.remedy = Remedy::kMeshNames;
-  else p.expected = "one of " + listed(mesh.names);
+  else p.expected = "one of " + joined(mesh.names, ", ");
   throw Error(std::move(p));
 }
 
@@ -156,7 +133,7 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
     sizes.remove_prefix(x + 1);
   }
   if (names.empty()) return mesh;
-  for (const std::string_view name : comma_separated(names)) {
+  for (const std::string_view name : split(names, ',', " ")) {
     if (name.empty() || std::ranges::find(mesh.names, name) != mesh.names.end())
       fail(ProblemId::usage, {}, "mesh dims '" + std::string(names) + "'", "distinct names with commas between");
     mesh.names.emplace_back(name);
@@ -170,7 +147,7 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
 std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh) {
   text = trimmed(text);
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // as torch prints a DTensor's
-  const std::vector<std::string_view> parts = comma_separated(text);
+  const std::vector<std::string_view> parts = split(text, ',', " ");
   std::vector<Placement> placements;
   if (text.find(':') == std::string_view::npos) {
     for (const std::string_view part : parts) placements.push_back(parse_one(part));

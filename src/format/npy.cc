@@ -1,5 +1,7 @@
 #include "format/npy.h"
 
+#include "base/text.h"
+
 namespace dcp {
 
 bool is_numpy_dtype(DType dtype) {
@@ -37,7 +39,7 @@ std::string_view npy_type(DType dtype) {
 
 std::string npy_header(DType dtype, std::span<const int64_t> shape) {
   std::string text = "{'descr': '" + std::string(npy_type(dtype)) + "', 'fortran_order': False, 'shape': (";
-  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  text += joined(shape, ", ");
   text += shape.size() == 1 ? ",), }" : "), }";
   constexpr size_t kBefore = 10;  // magic, version, the length of the text
   text.append(63 - (kBefore + text.size()) % 64, ' ').append("\n");

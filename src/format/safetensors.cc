@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "format/dtype.h"
 #include "format/json_text.h"
 #include "pickle/tokens.h"
@@ -299,9 +300,7 @@ SafetensorsEntry checked_entry(const RawEntry& raw, uint64_t header_bytes, const
   entry.bytes = bytes_of_shape(*dtype, entry.shape, place);
   const auto& range = *raw.range;
   if (range.size() != 2 || range[0] > range[1] || range[1] - range[0] != entry.bytes) {
-    std::string got = "data_offsets [";
-    for (size_t i = 0; i < range.size(); ++i) got += (i > 0 ? ", " : "") + std::to_string(range[i]);
-    fail(ProblemId::safetensors_bad_range, place, got + "]", std::to_string(entry.bytes) + " bytes");
+    fail(ProblemId::safetensors_bad_range, place, "data_offsets [" + joined(range, ", ") + "]", std::to_string(entry.bytes) + " bytes");
   }
   entry.offset = add_or_fail(range[0], header_bytes, place);
   return entry;

@@ -28,7 +28,7 @@ namespace {
 // Of a plain tensor, from the arguments of the call that makes it.
 std::vector<int64_t> sizes_of(const PickleMachine& m, const Value& arguments) {
   std::vector<int64_t> sizes;
-  Value list = arguments.kind == Kind::kTuple && arguments.n > 2 ? m.element(arguments, 2) : Value{}, n;
+  Value list = arguments.kind == Kind::kTuple && arguments.n > 2 ? m.element(arguments, 2) : Value{};
   if (list.kind == Kind::kObject) list = m.element(m.arguments_of(list), 0);  // torch.Size
   if (list.kind == Kind::kTuple || list.kind == Kind::kList)
     for (const Value& n : m.items(list)) sizes.push_back(n.integer());

@@ -22,10 +22,7 @@ std::optional<size_t> row_major_place(const std::vector<uint32_t>& sizes, const 
 
 std::string numbers_text(const std::vector<uint32_t>& numbers) {
   constexpr size_t kNamed = 16;
-  std::string text;
-  for (size_t n = 0; n < numbers.size() && n < kNamed; ++n) text += (n > 0 ? ", " : "") + std::to_string(numbers[n]);
-  if (numbers.size() > kNamed) text += " and " + std::to_string(numbers.size() - kNamed) + " more";
-  return "[" + text + "]";
+  return "[" + joined_first(numbers, kNamed) + "]";
 }
 
 class DTensorReader {
@@ -442,8 +439,7 @@ bool RankShards::explain(std::string_view key, Sharded& s) {
   const RankFile* const without = lacking(s);
   const bool uneven = std::ranges::any_of(at, [&](const auto& ranks) { return ranks.size() != most->size(); });
   if (most != at.end() && most->size() > 1 && (uneven || without == nullptr)) {
-    std::string where;
-    for (const uint32_t c : s.coordinate(most->front())) where += (where.empty() ? "" : ", ") + std::to_string(c);
+    const std::string where = joined(s.coordinate(most->front()), ", ");
     dispute(s, make_problem(ProblemId::rank_place_taken, place_in(s.files[(*most)[1]], key),
                             "[" + where + "], where " + files_[s.files[most->front()]].name + " is", "a place of its own"));
   } else if (without != nullptr) {

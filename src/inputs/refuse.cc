@@ -83,12 +83,6 @@ Foreign foreign_folder(const std::vector<std::string>& names) {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < 5; ++i) text += (i ? ", " : "") + names[i];
-  return names.size() > 5 ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
-}
-
 // The program that wrote the folder, or the folders in it.
 Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const std::vector<std::string>& names) {
   Foreign foreign = foreign_folder(names);
@@ -176,9 +170,9 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
         std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";
     const bool apart = !others.empty() && others.begin() == checkpoints.begin() + 1;  // accelerate saves a model and its optimizer apart
-    p.hint = apart            ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})
-             : are_unfinished ? "only a save that did not finish is in it, which opens where it is given itself: " + joined(checkpoints)
-                              : "give one of them: " + joined(checkpoints);
+    p.hint = apart            ? "the model is in " + checkpoints.front() + ", its optimizer in " + some_of({others.begin(), others.end()})
+             : are_unfinished ? "only a save that did not finish is in it, which opens where it is given itself: " + some_of(checkpoints)
+                              : "give one of them: " + some_of(checkpoints);
     if (!apart && has_distinct_steps(store, path)) {
       p.remedy = Remedy::kOneOrLatest;
       p.names = std::move(checkpoints);
@@ -189,8 +183,8 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
     if (const auto states = states_without_zero(store, path); foreign.is_deepspeed && !states.empty())
       p.hint = states.size() == 1 ? "its model is in " + states[0]
                : is_of_layer(states[0].substr(states[0].rfind('/') + 1))
-                   ? "its model is in these together, with files for layers or experts: " + joined(states)
-                   : "its model is in these, a part for each rank of tensor parallelism: " + joined(states);
+                   ? "its model is in these together, with files for layers or experts: " + some_of(states)
+                   : "its model is in these, a part for each rank of tensor parallelism: " + some_of(states);
   } else if (may_be_one_nodes_part(names)) {
     p.got = ".distcp files but no .metadata";
     p.hint = "this may be one node's part: bring the files of all nodes together, or start the command on every node; " +
@@ -208,9 +202,9 @@ bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
     p.hint = "give " + path + "/sharded";
   } else if (!torch_files.empty()) {
     p.got = "a folder with torch.save files";
-    p.hint = "give one of them: " + joined(torch_files);
+    p.hint = "give one of them: " + some_of(torch_files);
   } else {
-    p.got = names.empty() ? "an empty folder" : "a folder with " + joined(names);
+    p.got = names.empty() ? "an empty folder" : "a folder with " + some_of(names);
   }
   throw Error(std::move(p));
 }

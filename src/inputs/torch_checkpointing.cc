@@ -193,10 +193,7 @@ class Opening {
     }
     std::erase_if(items, [](const auto& item) { return item.second.empty(); });
     if (unexplained.empty()) return;
-    std::string names;
-    for (size_t n = 0; n < unexplained.size() && n < 5; ++n) names += (n > 0 ? ", " : "") + unexplained[n];
-    if (unexplained.size() > 5) names += " and " + std::to_string(unexplained.size() - 5) + " more";
-    findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kNote, {.path = path_}, std::move(names)));
+    findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kNote, {.path = path_}, joined_first(unexplained, 5)));
     findings_.back().names = std::move(unexplained);
   }
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/text.h"
 #include "format/item_archive.h"
 #include "format/legacy_torch.h"
 #include "pickle/shadow.h"
@@ -146,9 +147,7 @@ std::vector<Problem> unloaded_pickles(ItemSource& item, const ZipDirectory& dire
     }
     const BarePickle found = look_at_bare_pickle(begin, at, limits);
     if (!is_pickle(found, begin, r.name)) continue;
-    std::string globals;
-    for (const std::string& g : found.refused) globals += (globals.empty() ? "" : ", ") + g;
-    Problem p = make_finding(ProblemId::pickle_unloaded, Severity::kWarning, std::move(at), globals.substr(0, 1000));
+    Problem p = make_finding(ProblemId::pickle_unloaded, Severity::kWarning, std::move(at), joined(found.refused, ", ").substr(0, 1000));
     p.names = found.refused;
     all.push_back(std::move(p));
   }

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/text.h"
 #include "catalog/torch_files.h"
 #include "items/bare_pickle.h"
 #include "items/resolve.h"
@@ -105,10 +106,7 @@ void find_compressed(const Catalog& catalog, uint32_t number, std::vector<Proble
 }  // namespace
 
 Problem unsafe_pickle(Place place, std::vector<std::string> globals) {
-  std::string names;
-  for (size_t i = 0; i < globals.size() && i < kMaxNamed; ++i) names += (i > 0 ? ", " : "") + globals[i];
-  if (globals.size() > kMaxNamed) names += " and " + std::to_string(globals.size() - kMaxNamed) + " more";
-  Problem p = warning(ProblemId::pickle_unsafe, std::move(place), std::move(names));
+  Problem p = warning(ProblemId::pickle_unsafe, std::move(place), joined_first(globals, kMaxNamed));
   p.names = std::move(globals);
   return p;
 }

@@ -135,11 +135,7 @@ Auto auto_map(const AutoQuery& query, const Limits& limits) {
     found.maps.push_back(std::move(map));
   }
   if (best < best_right) found.maps.clear();
-  if (found.maps.size() > 1) {
-    std::string several;
-    for (const ModelMap& m : found.maps) several += (several.empty() ? "" : ", ") + m.name;
-    fail(ProblemId::map_auto_several, {}, several);
-  }
+  if (found.maps.size() > 1) fail(ProblemId::map_auto_several, {}, joined(found.maps, ", ", &ModelMap::name));
   if (found.maps.empty() && best_right == 0) found.none = none_fits(query, tried);
   return found;
 }

@@ -1,22 +1,13 @@
 #include "maps/config.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/text.h"
 #include "format/json_text.h"
 #include "maps/model_map.h"
 
 namespace dcp::maps {
-namespace {
-
-std::optional<uint64_t> natural(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Config Config::read(std::string_view json, std::string path, const Limits& limits) {
   Config config;
@@ -57,7 +48,7 @@ Config Config::read(std::string_view json, std::string path, const Limits& limit
 
 void Config::set(const Setting& setting) {
   Value value{.kind = Kind::kText, .number = 0, .text = setting.value, .is_set = true};
-  if (const auto n = natural(setting.value)) value.kind = Kind::kNumber, value.number = *n;
+  if (const auto n = decimal<uint64_t>(setting.value)) value.kind = Kind::kNumber, value.number = *n;
   else if (setting.value == "null") value.kind = Kind::kNull;
   else if (setting.value == "true") value.kind = Kind::kFull;
   else if (setting.value == "false") value.kind = Kind::kEmpty;

@@ -21,13 +21,10 @@ namespace {
 // 0.2.1: its numbers, by which releases are compared. nullopt: it is none.
 std::optional<std::vector<uint64_t>> numbers_of(std::string_view release) {
   std::vector<uint64_t> numbers;
-  for (;;) {
-    const std::string_view digits = release.substr(0, release.find('.'));
+  for (const std::string_view digits : split(release, '.')) {
     const auto number = decimal<uint64_t>(digits);
     if (!number) return {};
     numbers.push_back(*number);
-    if (digits.size() == release.size()) break;
-    release.remove_prefix(digits.size() + 1);
   }
   while (numbers.back() == 0 && numbers.size() > 1) numbers.pop_back();  // 2.0 is 2
   return numbers;

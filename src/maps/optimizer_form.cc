@@ -306,11 +306,7 @@ class Reformer : Keys {
     while (dot != word.npos && !o.of.contains(word.substr(0, dot))) dot = dot == 0 ? word.npos : word.rfind('.', dot - 1);
     if (dot == word.npos) refuse(e, "state of no parameter of a group", "a parameter of param_groups");
     std::vector<PathPart> parts{{word.substr(0, dot)}};
-    for (size_t at = dot + 1; at <= word.size();) {
-      const size_t end = std::min(word.find('.', at), word.size());
-      parts.push_back({word.substr(at, end - at)});
-      at = end + 1;
-    }
+    for (const std::string_view part : split(word.substr(dot + 1), '.')) parts.push_back({part});
     parts.insert(parts.end(), flat.begin() + 1, flat.end());
     return parts;
   }

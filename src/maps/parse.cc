@@ -1,7 +1,6 @@
 #include "maps/parse.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -77,11 +76,10 @@ class LineReader {
   uint64_t number() {
     size_t end = at_;
     while (end < text_.size() && is_digit(text_[end])) ++end;
-    uint64_t value = 0;
-    const auto [stop, error] = std::from_chars(text_.data() + at_, text_.data() + end, value);
-    if (error != std::errc() || value > (uint64_t{1} << 62)) fail_here("a number below 2^62");
+    const auto value = decimal<uint64_t>(std::string_view(text_).substr(at_, end - at_));
+    if (!value || *value > (uint64_t{1} << 62)) fail_here("a number below 2^62");
     taken(end);
-    return value;
+    return *value;
   }
   // The piece of a name between its braces and variables.
   std::string piece() {

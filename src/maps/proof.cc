@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "maps/names.h"
 #include "maps/sizes.h"
 
@@ -33,9 +34,7 @@ class Proof {
 
  private:
   std::string names_of(const Axes& axes) const {
-    std::string text;
-    for (const Word w : axes) text += (text.empty() ? "" : " ") + map_.word(w);
-    return text.empty() ? "no axes" : text;
+    return axes.empty() ? "no axes" : joined(axes, " ", [&](Word w) { return map_.word(w); });
   }
 
   // What an index counts on from holds for the whole map.

@@ -294,11 +294,8 @@ KeepsFloat32 kept_of_type(std::string_view model_type, DType as) {
   if (its == std::end(kKept)) return {};
   std::vector<Keep> keeps;
   for (const bool only_float16 : {false, true})
-    for (std::string_view rest = only_float16 ? its->for_float16 : its->always; !rest.empty();) {
-      const size_t end = std::min(rest.find(' '), rest.size());
-      keeps.push_back({.piece = std::string(rest.substr(0, end)), .only_float16 = only_float16});
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    for (const std::string_view piece : split(only_float16 ? its->for_float16 : its->always, ' '))
+      if (!piece.empty()) keeps.push_back({.piece = std::string(piece), .only_float16 = only_float16});
   std::vector<std::string> pieces = pieces_for(keeps, as);
   if (pieces.empty()) return {};
   return [pieces = std::move(pieces)](std::string_view key) { return has_piece(pieces, key); };

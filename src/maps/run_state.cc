@@ -6,17 +6,16 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/text.h"
 #include "maps/run_keys.h"
 
 namespace dcp::maps {
 namespace {
 
+// Of "a.b.", too: what stands before names ends with a dot.
 void add_words(std::string_view text, std::vector<std::string>& parts) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('.', at), text.size());
-    parts.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const std::string_view part : split(text, '.')) parts.emplace_back(part);
+  if (parts.back().empty()) parts.pop_back();
 }
 
 class Follower {

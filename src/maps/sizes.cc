@@ -71,11 +71,10 @@ Sizes::Sizes(const ModelMap& map, const Config& config, const std::vector<Settin
   for (const Setting& s : settings) {
     const auto it = map.word_ids.find(s.name);
     if (it == map.word_ids.end()) continue;
-    uint64_t number = 0;
-    const auto [end, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), number);
-    if (s.value.empty() || error != std::errc() || end != s.value.data() + s.value.size() || number > (uint64_t{1} << 62))
+    const auto number = decimal<uint64_t>(s.value);
+    if (!number || *number > (uint64_t{1} << 62))
       fail(ProblemId::map_setting, {}, s.name + "=" + s.value, "a size: " + s.name + " is an axis of the map");
-    global_[it->second] = {From::kSetting, 0, number};
+    global_[it->second] = {From::kSetting, 0, *number};
     is_global_[it->second] = true;
   }
   for (uint32_t i = 0; i < map.sizes.size(); ++i) {

@@ -1,26 +1,13 @@
 #include "maps/subscript.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/text.h"
 
 namespace dcp {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (size_t end = text.find(at); end != text.npos; end = text.find(at)) {
-    parts.push_back(trimmed(text.substr(0, end)));
-    text.remove_prefix(end + 1);
-  }
-  parts.push_back(trimmed(text));
-  return parts;
-}
+constexpr std::string_view kBlanks = " \t";
 
 [[noreturn]] void refuse(std::string_view slice, const std::string& got, const std::string& expected) {
   fail(ProblemId::usage, {}, "slice '" + std::string(slice) + "'" + got, expected);
@@ -35,13 +22,11 @@ Subscript::Term Subscript::term_of(std::string_view text, std::string_view all) 
   const auto number = [&](std::string_view digits) {
     std::string_view plain = digits;
     if (plain.starts_with('+')) plain.remove_prefix(1);
-    int64_t n = 0;
-    const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), n);
-    if (error != std::errc{} || end != plain.data() + plain.size() || digits.starts_with("+-"))
-      refuse(all, ", of which '" + std::string(digits) + "' is not an integer", kForms);
-    return n;
+    const auto n = decimal<int64_t>(plain);
+    if (!n || digits.starts_with("+-")) refuse(all, ", of which '" + std::string(digits) + "' is not an integer", kForms);
+    return *n;
   };
-  const std::vector<std::string_view> parts = split(text, ':');
+  const std::vector<std::string_view> parts = split(text, ':', kBlanks);
   if (parts.size() == 1) return {.kind = Term::Kind::kIndex, .start = number(text), .stop = {}, .step = {}};
   if (parts.size() > 3) refuse(all, "", kForms);
   Term term;
@@ -56,11 +41,11 @@ Subscript Subscript::parse(std::string_view text) {
   Subscript slice;
   slice.text_ = text;
   slice.terms_.clear();
-  std::string_view inner = trimmed(text);
-  if (inner.starts_with('[') && inner.ends_with(']') && inner.size() > 1) inner = trimmed(inner.substr(1, inner.size() - 2));
-  if (inner.ends_with(',')) inner = trimmed(inner.substr(0, inner.size() - 1));
+  std::string_view inner = trimmed(text, kBlanks);
+  if (inner.starts_with('[') && inner.ends_with(']') && inner.size() > 1) inner = trimmed(inner.substr(1, inner.size() - 2), kBlanks);
+  if (inner.ends_with(',')) inner = trimmed(inner.substr(0, inner.size() - 1), kBlanks);
   if (inner.empty()) refuse(text, "", kForms);
-  for (const std::string_view part : split(inner, ',')) {
+  for (const std::string_view part : split(inner, ',', kBlanks)) {
     if (part.empty()) refuse(text, "", kForms);
     slice.terms_.push_back(term_of(part, text));
   }

@@ -1,7 +1,6 @@
 #include "plan/dcp_layout.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "base/checked.h"
 #include "base/limits.h"
 #include "base/sums.h"
+#include "base/text.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
@@ -443,9 +443,7 @@ std::optional<uint64_t> rank_in(std::string_view component) {
   const size_t digits = component.find_last_not_of("0123456789") + 1;
   const std::string_view name = component.substr(0, digits), number = component.substr(digits);
   const bool is_rank = name == "rank_" || name.ends_with("_rank_");
-  uint64_t rank = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
-  return is_rank && !number.empty() && error == std::errc{} ? std::optional(rank) : std::nullopt;
+  return is_rank ? decimal<uint64_t>(number) : std::nullopt;
 }
 
 }  // namespace

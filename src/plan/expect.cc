@@ -1,7 +1,6 @@
 #include "plan/expect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -14,25 +13,15 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::string_view trimmed(std::string_view s) {
-  const size_t first = s.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return s.substr(first, s.find_last_not_of(kBlanks) + 1 - first);
-}
-
 // "2, 3": the inside of a shape's brackets.
 std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
   std::vector<int64_t> shape;
-  text = trimmed(text);
-  while (!text.empty()) {
-    int64_t size = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (error != std::errc{} || size < 0) return std::nullopt;
-    shape.push_back(size);
-    text = trimmed(text.substr(static_cast<size_t>(end - text.data())));
-    if (text.empty()) break;
-    if (text.front() != ',') return std::nullopt;
-    text = trimmed(text.substr(1));
+  std::vector<std::string_view> sizes = split(text, ',', kBlanks);
+  if (sizes.back().empty()) sizes.pop_back();  // "2,", and of no dims ""
+  for (const std::string_view each : sizes) {
+    const auto size = decimal<int64_t>(each);
+    if (!size || *size < 0) return std::nullopt;
+    shape.push_back(*size);
   }
   return shape;
 }
@@ -42,11 +31,12 @@ std::optional<Signature> parse_at(std::string_view line, size_t open) {
   const size_t close = line.find(']', open);
   if (close == std::string_view::npos) return std::nullopt;
   std::optional<std::vector<int64_t>> shape = parse_shape(line.substr(open + 1, close - open - 1));
-  const std::string_view before = trimmed(line.substr(0, open));
+  const std::string_view before = trimmed(line.substr(0, open), kBlanks);
   const size_t blank = before.find_last_of(kBlanks);
   if (!shape || blank == std::string_view::npos) return std::nullopt;
-  return Signature{
-      .key = std::string(trimmed(before.substr(0, blank))), .dtype = std::string(before.substr(blank + 1)), .shape = std::move(*shape)};
+  return Signature{.key = std::string(trimmed(before.substr(0, blank), kBlanks)),
+                   .dtype = std::string(before.substr(blank + 1)),
+                   .shape = std::move(*shape)};
 }
 
 // Keys may hold blanks and brackets, so the line is read from its end: the last brackets with a dtype before them, or else the last ones.
@@ -102,10 +92,9 @@ std::vector<Signature> signatures_of(const Catalog& catalog) {
 
 std::vector<Signature> parse_signatures(std::string_view text, const std::string& path) {
   std::vector<Signature> all;
-  for (uint64_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  uint64_t number = 0;
+  for (const std::string_view line : split(text, '\n', kBlanks)) {
+    ++number;
     if (line.empty() || line.front() == '#') continue;
     std::optional<Signature> s = parse_line(line);
     if (s && !dtype_named(s->dtype) && is_object(line)) continue;  // its value has brackets, too

@@ -1,7 +1,8 @@
 #include "plan/tree.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -71,9 +72,8 @@ namespace {
 constexpr size_t kBatch = 1000;
 
 void write_key(const PathPart& part, PickleWriter& writer) {
-  int64_t number = 0;
-  if (part.is_integer && std::from_chars(part.name.data(), part.name.data() + part.name.size(), number).ec == std::errc{})
-    writer.integer(number);
+  const auto number = part.is_integer ? decimal<int64_t>(part.name) : std::nullopt;
+  if (number) writer.integer(*number);
   else writer.text(part.name);
 }
 

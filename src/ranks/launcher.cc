@@ -1,9 +1,9 @@
 #include "ranks/launcher.h"
 
-#include <charconv>
 #include <vector>
 
 #include "base/problem.h"
+#include "base/text.h"
 
 namespace dcp {
 namespace {
@@ -23,10 +23,9 @@ struct Claim {
 [[noreturn]] void refuse(const std::string& got, const std::string& expected) { fail(ProblemId::launch_unclear, {}, got, expected); }
 
 uint32_t number(const char* name, const std::string& text) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) refuse(std::string(name) + "='" + text + "'", "a number");
-  return value;
+  const auto value = decimal<uint32_t>(text);
+  if (!value) refuse(std::string(name) + "='" + text + "'", "a number");
+  return *value;
 }
 
 const std::vector<LauncherVariables>& sources() {
@@ -72,11 +71,8 @@ std::optional<Launch> find_launch(const Variables& variables) {
   if (found.empty()) return std::nullopt;
   const Claim& first = found.front();
   for (const Claim& other : found)
-    if (other.rank != first.rank || other.world_size != first.world_size) {
-      std::string all;
-      for (const Claim& c : found) all += (all.empty() ? "" : ", ") + c.words;
-      refuse(all, "the same rank and world size from each");
-    }
+    if (other.rank != first.rank || other.world_size != first.world_size)
+      refuse(joined(found, ", ", &Claim::words), "the same rank and world size from each");
   if (first.world_size == 1) return std::nullopt;
   Launch launch{.by = torchrun ? "torchrun" : first.source->by, .rank = first.rank, .world_size = first.world_size};
   const auto host = variables("MASTER_ADDR"), port = variables("MASTER_PORT");

@@ -8,17 +8,6 @@
 #include "base/text.h"
 
 namespace dcp {
-namespace {
-
-// "a.b.c" from 2: "b", and where the next one begins.
-std::string_view component(std::string_view text, size_t& at) {
-  const size_t end = std::min(text.find('.', at), text.size());
-  const std::string_view part = text.substr(at, end - at);
-  at = end + 1;
-  return part;
-}
-
-}  // namespace
 
 bool is_bare(std::string_view glob) { return glob.find_first_of("*?[\\") == std::string_view::npos; }
 
@@ -58,10 +47,9 @@ std::string KnownKeys::widened(const std::string& glob) const {
 std::string KnownKeys::corrected(std::string_view glob) const {
   std::set<std::string_view> known;
   for (const std::string_view key : keys_)
-    for (size_t at = 0; at < key.size();) known.insert(component(key, at));
+    for (const std::string_view part : split(key, '.')) known.insert(part);
   std::string text;
-  for (size_t at = 0; at <= glob.size();) {
-    std::string_view part = component(glob, at);
+  for (const std::string_view part : split(glob, '.')) {
     const size_t rest = std::min(part.find_last_not_of('*') + 1, part.size());
     Closest closest(part.substr(0, rest));
     if (rest > 0 && is_bare(part.substr(0, rest)) && !known.contains(part))

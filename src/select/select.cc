@@ -263,7 +263,7 @@ bool is_extra_state(const Catalog& c, const Entry& e) {
 void put_under(const std::string& root, Selection& s) {
   std::vector<PathPart> above;
   const std::string_view text = s.texts.emplace_back(root);
-  for (size_t at = 0; at <= text.size(); at += above.back().name.size() + 1) above.push_back({text.substr(at, text.find('.', at) - at)});
+  for (const std::string_view name : split(text, '.')) above.push_back({name});
   if (std::ranges::find(above, "", &PathPart::name) != above.end())
     fail(ProblemId::usage, {.setting = "add_root"}, "'" + root + "'", "names with a dot between, such as app.model");
   for (Entry& e : s.entries) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "catalog/data_files.h"
 
 namespace dcp {
@@ -70,9 +71,7 @@ Tensors weights_of(const ModelSpec& spec) {
   if (spec.name == "gpt2") return gpt2(spec.dtype, 12, 768, 50257);
   const auto known = std::ranges::find(kDecoders, spec.name, &Decoder::name);
   if (known != kDecoders.end()) return decoder(*known, spec.dtype);
-  std::string names;
-  for (const std::string_view n : model_names()) names.append(names.empty() ? "" : ", ").append(n);
-  fail(ProblemId::usage, {.setting = "model"}, "'" + std::string(spec.name) + "'", names);
+  fail(ProblemId::usage, {.setting = "model"}, "'" + std::string(spec.name) + "'", joined(model_names(), ", "));
 }
 
 // Cuts dim 0 to a rank's part, as torch.chunk does. A tensor without dims is on every rank.
