@@ -48,13 +48,6 @@ std::string Catalog::file_path(uint32_t file) const {
   return (strings[its].empty() ? "" : std::string(strings[its]) + "/") + std::string(file_name(file));
 }
 
-uint64_t Catalog::memory_bytes() const {
-  return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
-         tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(KeyRef) +
-         items.capacity() * sizeof(Item) + saved_keys.capacity() * sizeof(StringId) + files.capacity() * sizeof(DataFile) +
-         (torch ? torch->memory_bytes() : 0);
-}
-
 // Tensors hold their chunks in the tensors' order.
 const Tensor& Catalog::tensor_of_chunk(ItemId item) const {
   return *std::prev(std::ranges::upper_bound(tensors, item, {}, &Tensor::first_chunk));

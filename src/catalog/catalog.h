@@ -229,7 +229,6 @@ struct Catalog {
   std::string file_path(uint32_t file) const;
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }
   uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
-  uint64_t memory_bytes() const;  // held by this structure
   Place place_of(ItemId item, std::string_view tensor) const;
 };
 

@@ -13,12 +13,6 @@ uint64_t TorchFile::memory_bytes() const {
   return bytes;
 }
 
-uint64_t TorchFiles::memory_bytes() const {
-  uint64_t bytes = (items.capacity() + copies.capacity()) * sizeof(TorchValue) + strides.capacity() * sizeof(int64_t);
-  for (const auto& file : files) bytes += file->memory_bytes();
-  return bytes;
-}
-
 BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, const Limits& limits) {
   if (value.kind == Kind::kUnset) {  // an empty mapping, whatever its class
     std::string pickle;

@@ -38,8 +38,6 @@ struct TorchFiles {
   std::vector<TorchValue> copies;                       // by number in Catalog::duplicates
   std::vector<int64_t> strides;                         // as in Resolved
   StateDict::OddKeys odd_keys;                          // of all files
-
-  uint64_t memory_bytes() const;
 };
 
 // A byte item, or a tensor that is not plain, as its own pickle with the storages that it names. Throws pickle_storage_id, item_no_record,

@@ -694,12 +694,6 @@ ItemInfo info_of(const TensorItem& t, uint64_t base) {
 
 bool is_plain(const TensorItem& t) { return t.form == ItemForm::kStrided && t.packed == 0 && is_dense(t); }
 
-uint64_t Resolved::memory_bytes() const {
-  uint64_t bytes = items.capacity() * sizeof(ItemInfo) + strides.capacity() * sizeof(int64_t) + records.capacity() * sizeof(ItemRecord);
-  for (const auto& [id, b] : blobs) bytes += b.item.pickle.capacity() + b.decoded.capacity() + b.item.storages.size() * 96 + 128;
-  return bytes;
-}
-
 Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options,
                  const StopFlag& stop) {
   const Catalog& catalog = files.catalog();

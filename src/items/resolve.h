@@ -46,8 +46,6 @@ struct Resolved {
   uint64_t records_without_crc = 0;  // others
   uint64_t data_records = 0;         // of these two, those that hold data
   uint64_t data_bytes = 0;           // in them
-
-  uint64_t memory_bytes() const;
 };
 
 // A checkpoint's catalog and the facts found in its items: the input of a plan. Both must outlive it.

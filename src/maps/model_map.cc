@@ -81,10 +81,4 @@ std::string to_text(const ModelMap& map, const Axis& axis) {
   return text + ")";
 }
 
-std::string to_text(const ModelMap&, const Condition& condition) {
-  std::string text = condition.unless ? "unless " : "when ";
-  for (size_t i = 0; i < condition.paths.size(); ++i) text += (i == 0 ? "" : " | ") + condition.paths[i];
-  return text;
-}
-
 }  // namespace dcp::maps

@@ -184,6 +184,5 @@ Problem problem_at(const ModelMap& map, Spot spot, ProblemId id, std::string got
 // The name as the map spells it, without the rest of the line.
 std::string to_text(const ModelMap& map, const Name& name);
 std::string to_text(const ModelMap& map, const Axis& axis);
-std::string to_text(const ModelMap& map, const Condition& condition);
 
 }  // namespace dcp::maps

@@ -10,22 +10,6 @@
 
 namespace dcp {
 
-uint64_t Plan::memory_bytes() const {
-  uint64_t bytes = tensors.capacity() * sizeof(PlanTensor) + regions.capacity() * sizeof(Region) + copies.capacity() * sizeof(CopyRange) +
-                   copy_checks.capacity() * sizeof(CopyCheck) + records.capacity() * sizeof(ItemRecord) +
-                   numbers.capacity() * sizeof(int64_t) + groups.capacity() * sizeof(Group) + scattered.capacity() * sizeof(Scattered) +
-                   boxes.capacity() * sizeof(PlanBox) + checks.capacity() + summed_at.capacity() * sizeof(ItemId);
-  for (const Literal& l : literals) bytes += l.bytes.capacity() + sizeof(Literal);
-  for (const OutputFile& f : files)
-    bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);
-  if (keys) {
-    bytes +=
-        keys->keys.capacity() * sizeof(DcpKey) + keys->parts.capacity() * sizeof(DcpPathPart) + keys->slices.capacity() * sizeof(Slice);
-    for (const DcpKey& k : keys->keys) bytes += k.name.capacity();
-  }
-  return bytes;
-}
-
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor) {
   return plan.mcore_shapes ? mcore_view(catalog, tensor) : catalog.dims(catalog.tensors[tensor]);
 }

@@ -317,7 +317,6 @@ struct Plan {
   ItemId sum_of(ItemId item) const { return summed_at.empty() ? item : summed_at[item]; }
   // Whether it is the part of a record that units do not see while they sum the others. It is added to the same sum.
   bool is_rest(const ItemRecord& r) const { return !summed_at.empty() && r.is_data && checks[r.item] == CrcCheck::kFromUnits; }
-  uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.
   const Group& group_of(uint64_t ordinal) const;
   bool operator==(const Plan&) const = default;

@@ -138,7 +138,6 @@ TEST_CASE("the memory of a torch.save file is counted, and its state dict read u
   const std::string pickle = m.done();
   FakeIo io;
   put(io, pickle);
-  CHECK(read_checkpoint(io, "m.pt", {}).catalog.memory_bytes() > pickle.size());
   const auto with = [&](uint64_t bytes) { return error_id([&] { read_checkpoint(io, "m.pt", {.limits = {.memory_bytes = bytes}}); }); };
   CHECK(with(pickle.size()) == "memory_cap");      // the pickle alone
   CHECK(with(4 * pickle.size()) == "memory_cap");  // its values

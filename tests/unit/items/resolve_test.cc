@@ -148,7 +148,6 @@ TEST_CASE("byte items and opaque tensors: pickles, and storages at their positio
     CHECK(bytes(r.blobs.at(1), 1) == c.made.blobs[0].storages[1].bytes);
     CHECK(as_text(r.blobs.at(1).item.pickle) == c.made.blobs[0].pickle);
     CHECK(r.blobs.at(1).decoded.empty() != zstd);
-    CHECK(r.memory_bytes() > c.made.blobs[0].pickle.size());
   }
 }
 

@@ -61,7 +61,8 @@ rest.{*} = {*}
   CHECK(to_text(m, m.lines[1].sides[0][0].names[1]) == "a.{l}.old");
   CHECK(to_text(m, m.lines[0].sides[1][0].names[0]) == "$p.embed.weight");
   CHECK(m.lines[3].conditions.size() == 2);
-  CHECK(to_text(m, m.lines[3].conditions[0]) == "when tie | true");
+  CHECK(m.lines[3].conditions[0].paths == std::vector<std::string>{"tie", "true"});
+  CHECK(!m.lines[3].conditions[0].unless);
   CHECK(m.lines[4].is_rest);
 }
 
