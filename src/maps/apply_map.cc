@@ -163,7 +163,7 @@ class Blocks {
     for (const Piece::Along& b : from.axes)
       if (std::ranges::find(to.axes, b.word, &Piece::Along::word) == to.axes.end())
         whole.source_at[b.dim] += static_cast<int64_t>(one.of(b.word) * b.step);
-    const std::vector<Word> its = inner_of(one.line, one.line.sides[static_cast<size_t>(from_)][tensor]);
+    const std::vector<Word> its = inner_of(one.line, one.line.on(from_)[tensor]);
     for_each_value(cut_sizes, [&](const std::vector<uint64_t>& cut) {
       IndexBlock block = whole;
       for (size_t i = 0; i < cuts.size(); ++i) block.target_at[cuts[i].dim] += static_cast<int64_t>(cut[i] * cuts[i].step);
@@ -298,9 +298,6 @@ class Application {
   }
 
  private:
-  const std::vector<LineTensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
-  const std::vector<LineTensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
-
   // The one that is written, of the names of a target.
   const Name& name_of(const LineTensor& target) const { return target.names[std::min(written_, target.names.size() - 1)]; }
 
@@ -312,7 +309,7 @@ class Application {
       for (size_t i = 0; i < m.sources[t].size(); ++i) {
         const uint32_t s = m.sources[t][i];
         if (i > 0 && sources_[s].shape == sources_[m.sources[t][0]].shape) continue;
-        all.push_back({&sources_of(line)[t], sources_[s].shape, s});
+        all.push_back({&line.on(from_)[t], sources_[s].shape, s});
       }
     return all;
   }
@@ -335,8 +332,8 @@ class Application {
 
   void make(const Match& m) {
     const Line& line = map_.lines[m.line];
-    if (sources_of(line).empty()) {
-      for (const LineTensor& t : targets_of(line))
+    if (line.on(from_).empty()) {
+      for (const LineTensor& t : line.on(other(from_)))
         if (t.same_as.empty() && !is_optional(map_, line)) out_.not_made.push_back(to_text(map_, name_of(t)));
       return;
     }
@@ -344,10 +341,10 @@ class Application {
     if (line.moves_nothing) sizes_.compare(tensors, keys_);
     const Values values = line.moves_nothing ? sizes_.global() : sizes_.solve(tensors, keys_);
     divided_.check(m, tensors, values, keys_);
-    if (targets_of(line).empty())
+    if (line.on(other(from_)).empty())
       for (const auto& tensor : m.sources) out_.left_out.insert(out_.left_out.end(), tensor.begin(), tensor.end());
-    for (uint32_t t = 0; t < targets_of(line).size(); ++t) make(m, line, t, values);
-    if (!m.is_copy && !sources_of(line)[0].same_as.empty()) tie_sources(m, line);
+    for (uint32_t t = 0; t < line.on(other(from_)).size(); ++t) make(m, line, t, values);
+    if (!m.is_copy && !line.on(from_)[0].same_as.empty()) tie_sources(m, line);
   }
 
   // By the numbers in names: a map of one line may make any number of tensors.
@@ -355,7 +352,7 @@ class Application {
     constexpr uint64_t kMinBytes = 1000, kMaxBytes = 1600;  // bytes that the plan of a tensor takes, from its name to its header
     uint64_t all = 0;
     for (const Match& m : chosen_.matches)
-      for (const LineTensor& t : targets_of(map_.lines[m.line])) {
+      for (const LineTensor& t : map_.lines[m.line].on(other(from_))) {
         uint64_t its = 1;
         for (const Word w : inner_of(map_.lines[m.line], t)) its = checked_mul(its, sizes_.global()[w].value).value_or(limits_.map_targets);
         all += std::min(its, limits_.map_targets);
@@ -367,7 +364,7 @@ class Application {
 
   // All targets of one tensor of a line: one for each combination of the numbers that only its name has.
   void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
-    const LineTensor& target = targets_of(line)[t];
+    const LineTensor& target = line.on(other(from_))[t];
     if ((!target.has_axes || line.moves_nothing) && !m.sources[0].empty()) {
       const Instance one{{line, m, {}, {}}, values};
       return add(one, target, blocks_.identity(written_name(one, name_of(target)), m.sources[0][0]));
@@ -381,7 +378,7 @@ class Application {
     const Grid grid = grid_with(target);
     check_elements(map_, target, grid);
     std::vector<Grid> from;
-    for (const LineTensor& s : sources_of(line)) from.push_back(grid_with(s));
+    for (const LineTensor& s : line.on(from_)) from.push_back(grid_with(s));
     const auto pairs = blocks_.pairs_of(line, t, grid.pieces.size());
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
       const Instance one{{line, m, inner, at}, values};
@@ -436,7 +433,7 @@ class Application {
 
   // The tensor is there, though another could stand for it.
   void tie_sources(const Match& m, const Line& line) {
-    const LineTensor& t = sources_of(line)[0];
+    const LineTensor& t = line.on(from_)[0];
     const std::vector<Word> inner = inner_of(line, t);
     std::vector<uint64_t> ranges;
     for (const Word w : inner) ranges.push_back(sizes_.need(w, sizes_.global(), t.spot));
@@ -462,7 +459,7 @@ class Application {
       const Taker* const taker = chosen_.name[s] != nullptr ? nullptr : rest_of(takers, keys_[s], map_, config_);
       if (taker != nullptr) {
         lines.insert(taker->line);
-        const std::vector<LineTensor>& to = targets_of(map_.lines[taker->line]);
+        const std::vector<LineTensor>& to = map_.lines[taker->line].on(other(from_));
         if (to.empty()) {
           out_.left_out.push_back(s);
           continue;
@@ -480,8 +477,8 @@ class Application {
     }
     for (const Taker& t : takers.rests()) {
       const Line& line = map_.lines[t.line];
-      if (!lines.contains(t.line) && !targets_of(line).empty() && holds(line.conditions, config_) && !is_optional(map_, line))
-        out_.not_made.push_back(to_text(map_, name_of(targets_of(line)[0])));
+      if (!lines.contains(t.line) && !line.on(other(from_)).empty() && holds(line.conditions, config_) && !is_optional(map_, line))
+        out_.not_made.push_back(to_text(map_, name_of(line.on(other(from_))[0])));
     }
   }
   Problem unmapped(uint32_t source) const {

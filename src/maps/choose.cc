@@ -237,9 +237,6 @@ class Choice {
   }
 
  private:
-  const std::vector<LineTensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
-  const std::vector<LineTensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
-
   // The ranges of `words`; nothing if one is not known.
   std::optional<std::vector<uint64_t>> ranges_of(const std::vector<Word>& words) const {
     std::vector<uint64_t> all;
@@ -290,12 +287,12 @@ class Choice {
       }
       const Line& line = map_.lines[n.at];
       if (!is_active_[n.at] || line.is_rest) continue;
-      if (sources_of(line).empty()) {
+      if (line.on(from_).empty()) {
         all.matches.push_back({.line = n.at, .outer = {}, .sources = {}});
         continue;
       }
       if (!extend(line.outer, bound, line.spot, [&](const Bound& next) { find(n.at, next, all); }) && !is_lenient(line))
-        all.miss(line.spot, to_text(map_, sources_of(line)[0].names[0]));
+        all.miss(line.spot, to_text(map_, line.on(from_)[0].names[0]));
     }
     return all;
   }
@@ -306,8 +303,8 @@ class Choice {
   void miss_first(const Branch& branch, Attempt& all) const {
     for (const Node& n : branch.nodes) {
       if (n.is_block) return miss_first(map_.blocks[n.at].branches[0], all);
-      if (!sources_of(map_.lines[n.at]).empty())
-        return all.miss(map_.lines[n.at].spot, to_text(map_, sources_of(map_.lines[n.at])[0].names[0]));
+      if (!map_.lines[n.at].on(from_).empty())
+        return all.miss(map_.lines[n.at].spot, to_text(map_, map_.lines[n.at].on(from_)[0].names[0]));
     }
   }
   // What is the same as another may be left out on either side.
@@ -352,7 +349,7 @@ class Choice {
     Match match{.line = at, .outer = {}, .sources = {}};
     for (const Word w : line.outer) match.outer.push_back(std::ranges::find(bound, w, &Bound::value_type::first)->second);
     Attempt here;
-    for (const LineTensor& t : sources_of(line)) find(line, t, match, here);
+    for (const LineTensor& t : line.on(from_)) find(line, t, match, here);
     if (here.lacking == 0) here.matches.push_back(std::move(match));
     else
       for (const auto& tensor : match.sources) here.partial.insert(here.partial.end(), tensor.begin(), tensor.end());
@@ -377,7 +374,7 @@ class Choice {
           found = &it->second;
         }
       }
-      if (found == nullptr && !t.same_as.empty() && !targets_of(line).empty()) {
+      if (found == nullptr && !t.same_as.empty() && !line.on(other(from_)).empty()) {
         if (const auto it = by_key_.find(name_of(t.same_as[0])); it != by_key_.end()) found = &it->second, match.is_copy = true;
       }
       if (found == nullptr) return here.miss(t.spot, name_of(t.names[0]));
@@ -392,10 +389,10 @@ class Choice {
       if (p.id != ProblemId::map_tensor_missing) continue;
       for (size_t l = 0; l < map_.lines.size(); ++l) {
         const Line& line = map_.lines[l];
-        if (is_active_[l] || sources_of(line).empty() || sources_of(line)[0].same_as.empty() || line.conditions.empty()) continue;
-        if (to_text(map_, sources_of(line)[0].names[0]) != p.place.tensor) continue;
+        if (is_active_[l] || line.on(from_).empty() || line.on(from_)[0].same_as.empty() || line.conditions.empty()) continue;
+        if (to_text(map_, line.on(from_)[0].names[0]) != p.place.tensor) continue;
         const Condition& c = line.conditions[0];
-        p.expected = "it, or tied to " + to_text(map_, sources_of(line)[0].same_as[0]);
+        p.expected = "it, or tied to " + to_text(map_, line.on(from_)[0].same_as[0]);
         p.names = {c.paths[0] + (c.unless ? "=false" : "=true")};
       }
     }

@@ -114,6 +114,8 @@ struct Line {
   bool is_rest = false;        // its names end in {*}
   bool moves_nothing = false;  // the axes of both sides are alike: they are only compared with shapes, as far as their sizes are known
   Spot spot;
+
+  const std::vector<LineTensor>& on(Side side) const { return sides[static_cast<size_t>(side)]; }
 };
 
 struct Node {

@@ -110,7 +110,7 @@ bool overlap(const Pattern& a, const Pattern& b) {
 Takers::Takers(const ModelMap& map, Side side) {
   std::vector<uint32_t> values(map.variables.size());
   for (uint32_t l = 0; l < map.lines.size(); ++l) {
-    for (const LineTensor& t : map.lines[l].sides[static_cast<size_t>(side)]) {
+    for (const LineTensor& t : map.lines[l].on(side)) {
       for (const Name& name : t.names) {
         Taker taker{.line = l, .name = &name, .indexes = {}, .pattern = {}};
         for (const NamePart& p : name.parts) {

@@ -146,7 +146,7 @@ class Proof {
   void apart(Side side) const {
     std::unordered_map<std::string, std::vector<Taker>> by_form;
     for (uint32_t l = 0; l < map_.lines.size(); ++l) {
-      for (const LineTensor& t : map_.lines[l].sides[static_cast<size_t>(side)])
+      for (const LineTensor& t : map_.lines[l].on(side))
         for (const Name& name : t.names)
           for (Taker& taker : takers(l, name)) {
             auto& group = by_form[taker.pattern.is_rest ? std::string("{*}") : taker.pattern.form];

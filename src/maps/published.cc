@@ -181,7 +181,7 @@ struct ConfigShapes::Names {
   Names& operator=(const Names&) = delete;
 
   std::optional<std::vector<int64_t>> of(const Taker& taker, Side side) const {
-    for (const LineTensor& t : map->lines[taker.line].sides[static_cast<size_t>(side)]) {
+    for (const LineTensor& t : map->lines[taker.line].on(side)) {
       const bool is_named = std::ranges::any_of(t.names, [&](const Name& n) { return &n == taker.name; });
       if (!is_named || !t.has_axes) continue;
       try {
