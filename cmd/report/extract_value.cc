@@ -102,8 +102,7 @@ std::string lines_of(const InspectResult& found) {
   std::string text;
   for (const Entry& e : entries) {
     const std::string key = part_text({.name = e.key});
-    const auto value = found.values.find(e.ref);
-    if (value != found.values.end()) text += key + " = " + escaped(value->second) + "\n";
+    if (const std::string* value = found.value_of(e.ref)) text += key + " = " + escaped(*value) + "\n";
     else text += key + std::string(width - std::min(width, display_width(key)) + 2, ' ') + held_text(found.catalog(), e) + "\n";
   }
   return text;
@@ -120,7 +119,7 @@ std::string document_of(const ExtractOptions& o, const InspectResult& found) {
         const Tensor& t = found.catalog().tensors[e.tensor()];
         json.member("dtype", found.catalog().strings[t.dtype_name]).member("shape", found.catalog().dims(t));
       }
-      if (const auto value = found.values.find(e.ref); value != found.values.end()) json.member("value", value->second);
+      if (const std::string* value = found.value_of(e.ref)) json.member("value", *value);
       json.end_object();
     }
     json.end_array();

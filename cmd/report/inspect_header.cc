@@ -16,16 +16,6 @@
 namespace dcp::cmd {
 namespace {
 
-std::vector<std::string> split_at(const std::string& text, std::string_view between) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(between, at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + between.size();
-  }
-  return parts;
-}
-
 // What a key holds, where it is a number, or a list of them.
 struct Number {
   std::string text;
@@ -36,17 +26,12 @@ struct Number {
 std::vector<Number> numbers_named(const InspectResult& found, const std::vector<std::string_view>& names) {
   std::vector<Number> numbers;
   for (const Entry& e : found.selection.entries) {
-    const auto value = found.values.find(e.ref);
-    if (value == found.values.end() || found.selection.state.is_model(e.ref)) continue;
+    const std::string* value = found.value_of(e.ref);
+    if (value == nullptr || found.selection.state.is_model(e.ref)) continue;
     if (std::ranges::find(names, e.key.substr(e.key.rfind('.') + 1)) == names.end()) continue;
-    std::vector<std::string> texts{value->second};
-    if (texts[0].starts_with('[') && texts[0].ends_with(']')) texts = split_at(texts[0].substr(1, texts[0].size() - 2), ", ");
-    for (std::string& text : texts) {
-      char* end = nullptr;
-      std::strtod(text.c_str(), &end);
-      if (end != text.c_str() && *end == '\0')
-        numbers.push_back({std::move(text), found.selection.state.is_optimizers(e.ref), e.is_blob()});
-    }
+    const bool is_list = value->starts_with('[') && value->ends_with(']');
+    for (const std::string_view text : split(is_list ? std::string_view(*value).substr(1, value->size() - 2) : *value, ',', " "))
+      if (decimal<double>(text)) numbers.push_back({std::string(text), found.selection.state.is_optimizers(e.ref), e.is_blob()});
   }
   return numbers;
 }
@@ -139,7 +124,7 @@ struct Sum {
     elements += catalog.elements(t);
     bytes += catalog.tensor_bytes(t);
     dtypes[std::string(catalog.strings[t.dtype_name])] += catalog.tensor_bytes(t);
-    if (const auto cls = found.subclasses.find(e.tensor()); cls != found.subclasses.end()) ++classes[cls->second];
+    if (const std::string* cls = found.subclass_of(e.tensor())) ++classes[*cls];
   }
 };
 

@@ -275,8 +275,8 @@ class CheckpointData {
     Form f{
         .dtype = escaped(c_.strings[t.dtype_name]), .words = sharding_words(c_, t), .bytes = c_.tensor_bytes(t), .chunks = t.chunk_count};
     if (t.dtype_known && e.dtype != t.dtype) f.dtype += " → " + std::string(facts_of(e.dtype).name);
-    if (const auto cls = found_.subclasses.find(e.tensor()); cls != found_.subclasses.end()) f.dtype += " of " + escaped(cls->second);
-    f.shape.assign(c_.dims(t).begin(), c_.dims(t).end());
+    if (const std::string* cls = found_.subclass_of(e.tensor())) f.dtype += " of " + escaped(*cls);
+    f.shape = c_.shape(t);
     f.cuts = cuts_of(c_, t);
     Numbers64 sign = f.cuts->boxes;
     for (const Numbers64& cut : f.cuts->of_dim) sign.push_back(-1), sign.insert(sign.end(), cut.begin(), cut.end());
@@ -350,7 +350,7 @@ class CheckpointData {
       json_.value(form_of_[n]).value(place_of_[n]);
       if (e.is_blob()) {
         json_.value(entry_bytes(c_, e));
-        if (const auto value = found_.values.find(e.ref); value != found_.values.end()) json_.value(escaped(value->second));
+        if (const std::string* value = found_.value_of(e.ref)) json_.value(escaped(*value));
       }
       json_.end_array();
       last = std::move(name);

@@ -14,10 +14,9 @@ namespace {
 
 void path_json(JsonWriter& json, const Selection& selection, const Entry& e) {
   json.key("path").begin_array();
-  for (const PathPart& p : selection.path(e)) {
+  for (const PathPart& p : selection.path(e))
     if (p.position >= 0) json.value(p.position);
     else json.value(p.name);
-  }
   json.end_array();
 }
 
@@ -38,7 +37,7 @@ void tensor_json(JsonWriter& json, const InspectResult& found, const Entry& e) {
   if (e.key != catalog.key(t)) json.member("source_key", catalog.key(t));
   path_json(json, selection, e);
   json.member("dtype", catalog.strings[t.dtype_name]);
-  if (const auto cls = found.subclasses.find(e.tensor()); cls != found.subclasses.end()) json.member("class", cls->second);
+  if (const std::string* cls = found.subclass_of(e.tensor())) json.member("class", *cls);
   json.member("shape", catalog.dims(t));
   if (const auto shape = mcore_shape(catalog, e.tensor())) json.member("mcore_shape", *shape);
   json.member("bytes", catalog.tensor_bytes(t));
@@ -129,36 +128,34 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   const Selection& selection = found.selection;
   std::vector<Entry> entries = selection.entries;
   std::ranges::sort(entries, {}, [&](const Entry& e) { return catalog.key(e.ref); });
-  JsonWriter json(write);
-  json.begin_object();
-  head_json(json, found);
-  json.key("tensors").begin_array();
-  for (const Entry& e : entries)
-    if (!e.is_blob()) tensor_json(json, found, e);
-  json.end_array().key("blobs").begin_array();
-  for (const Entry& e : entries) {
-    if (!e.is_blob()) continue;
-    json.begin_object().member("key", e.key);
-    if (e.key != catalog.key(e.ref)) json.member("source_key", catalog.key(e.ref));
-    if (const auto value = found.values.find(e.ref); value != found.values.end()) json.member("value", value->second);
-    path_json(json, selection, e);
-    if (!selection.state.is_model(e.ref)) json.member("training_state", true);
-    item_json(json, catalog, catalog.item_of(e.blob()));
-    json.end_object();
-  }
-  json.end_array().key("files").begin_array();
-  const std::vector<FileUse> uses = file_uses(catalog);
-  for (uint32_t f = 0; f < catalog.files.size(); ++f) {
-    json.begin_object().member("name", catalog.file_name(f)).member("bytes", catalog.files[f].bytes);
-    json.member("items", uses[f].items).member("unreferenced_bytes", uses[f].unreferenced).end_object();
-  }
-  json.end_array().key("findings").begin_array();
-  for (const Problem& p : found.findings) finding_json(json, p);
-  json.end_array();
-  unsafe_json(json, found.unsafe);
-  more(json);
-  json.end_object();
-  json.finish();
+  json_document(write, [&](JsonWriter& json) {
+    head_json(json, found);
+    json.key("tensors").begin_array();
+    for (const Entry& e : entries)
+      if (!e.is_blob()) tensor_json(json, found, e);
+    json.end_array().key("blobs").begin_array();
+    for (const Entry& e : entries) {
+      if (!e.is_blob()) continue;
+      json.begin_object().member("key", e.key);
+      if (e.key != catalog.key(e.ref)) json.member("source_key", catalog.key(e.ref));
+      if (const std::string* value = found.value_of(e.ref)) json.member("value", *value);
+      path_json(json, selection, e);
+      if (!selection.state.is_model(e.ref)) json.member("training_state", true);
+      item_json(json, catalog, catalog.item_of(e.blob()));
+      json.end_object();
+    }
+    json.end_array().key("files").begin_array();
+    const std::vector<FileUse> uses = file_uses(catalog);
+    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+      json.begin_object().member("name", catalog.file_name(f)).member("bytes", catalog.files[f].bytes);
+      json.member("items", uses[f].items).member("unreferenced_bytes", uses[f].unreferenced).end_object();
+    }
+    json.end_array().key("findings").begin_array();
+    for (const Problem& p : found.findings) finding_json(json, p);
+    json.end_array();
+    unsafe_json(json, found.unsafe);
+    more(json);
+  });
 }
 
 }  // namespace dcp::cmd

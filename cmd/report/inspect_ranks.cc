@@ -13,11 +13,11 @@
 namespace dcp::cmd {
 namespace {
 
-std::string times_the_mean(const Holding& most, const std::vector<Holding>& all) {
+// Bytes of each.
+double mean_of(const std::vector<Holding>& all) {
   uint64_t sum = 0;
   for (const Holding& h : all) sum += h.tensor_bytes;
-  const double mean = static_cast<double>(sum) / static_cast<double>(all.size());
-  return fixed(static_cast<double>(most.tensor_bytes) / mean, 2) + " times the mean";
+  return static_cast<double>(sum) / static_cast<double>(std::max<size_t>(all.size(), 1));
 }
 
 constexpr double kMuch = 1.1;  // times the mean: below, files differ because rows do not divide
@@ -103,10 +103,7 @@ Holdings holdings_of(const InspectResult& found) {
     result.all.push_back(h);
     if (largest == nullptr || h.tensor_bytes > largest->tensor_bytes) largest = &h;
   }
-  uint64_t sum = 0;
-  for (const Holding& h : result.all) sum += h.tensor_bytes;
-  const auto mean = static_cast<double>(sum) / static_cast<double>(std::max<size_t>(result.all.size(), 1));
-  if (largest != nullptr && static_cast<double>(largest->tensor_bytes) > kMuch * mean)
+  if (largest != nullptr && static_cast<double>(largest->tensor_bytes) > kMuch * mean_of(result.all))
     result.most = held_most(held, *largest, result.all.size());
   return result;
 }
@@ -119,7 +116,8 @@ void print_holdings(Holdings found, SortBy sort, const Context& context) {
   const std::string of = (are_ranks ? "rank " : "") + escaped(most.who);
   if (holdings.size() > 1)
     context.print((are_even(holdings) ? "all hold the same number of bytes: " + human_bytes(most.tensor_bytes)
-                                      : of + " holds the most: " + human_bytes(most.tensor_bytes) + ", " + times_the_mean(most, holdings)) +
+                                      : of + " holds the most: " + human_bytes(most.tensor_bytes) + ", " +
+                                            fixed(static_cast<double>(most.tensor_bytes) / mean_of(holdings), 2) + " times the mean") +
                   "\n");
   print_table(context, {false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
     for (const HeldMost& h : found.most)

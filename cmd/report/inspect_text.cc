@@ -48,8 +48,8 @@ constexpr size_t kDeepest = 40;
 
 // " = 1000" of a small object or scalar.
 std::string value_text(const InspectResult& found, const Entry& e) {
-  const auto value = found.values.find(e.ref);
-  return value == found.values.end() ? "" : " = " + escaped(value->second);
+  const std::string* value = found.value_of(e.ref);
+  return value == nullptr ? "" : " = " + escaped(*value);
 }
 
 // "key = value" with as much of the value as fits on a line of the terminal.
@@ -247,8 +247,8 @@ FieldValue field_of(const InspectResult& found, const Entry& e, std::string_view
   if (field == "bytes") return entry_bytes(c, e);
   if (field == "part_of") return state.is_model(e.ref) ? "model" : state.is_optimizers(e.ref) ? "optimizer" : "other";
   if (field == "value") {
-    const auto value = found.values.find(e.ref);
-    return value == found.values.end() ? FieldValue() : value->second;
+    const std::string* value = found.value_of(e.ref);
+    return value == nullptr ? FieldValue() : *value;
   }
   const ItemId first = e.is_blob() ? c.item_of(e.blob()) : c.tensors[e.tensor()].first_chunk;
   const uint32_t chunks = e.is_blob() ? 1 : c.tensors[e.tensor()].chunk_count;
@@ -262,7 +262,7 @@ FieldValue field_of(const InspectResult& found, const Entry& e, std::string_view
   if (e.is_blob()) return {};
   const Tensor& t = c.tensors[e.tensor()];
   if (field == "dtype") return std::string(c.strings[t.dtype_name]);
-  if (field == "shape") return std::vector<int64_t>(c.dims(t).begin(), c.dims(t).end());
+  if (field == "shape") return c.shape(t);
   if (field == "elements") return c.elements(t);
   return sharding_words(c, t);
 }
@@ -315,8 +315,7 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
       if (g.sign == signs.first || g.sign == signs.second) groups.push_back(g.path);
     if (!groups.empty()) parts.push_back(title + list_of(groups));
   }
-  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "    " : "; ") + parts[i];
-  return parts.empty() ? text : text + "\n";
+  return parts.empty() ? text : text + "    " + joined(parts, "; ") + "\n";
 }
 
 namespace {
@@ -373,8 +372,8 @@ std::string details_text(const InspectResult& found) {
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    const auto cls = found.subclasses.find(e.tensor());
-    auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name]) + (cls == found.subclasses.end() ? "" : " of " + escaped(cls->second))];
+    const std::string* cls = found.subclass_of(e.tensor());
+    auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name]) + (cls == nullptr ? "" : " of " + escaped(*cls))];
     ++dtype.first;
     dtype.second += catalog.tensor_bytes(t);
     top.second += catalog.tensor_bytes(t);

@@ -30,10 +30,8 @@ std::string standing(const RunSurvey& run, size_t s) {
   return text;
 }
 
-void path_json(JsonWriter& json, std::string_view name, const RunSurvey& run, std::optional<size_t> step) {
-  json.key(name);
-  if (step) json.value(run.steps[*step].path);
-  else json.null();
+std::optional<std::string> path_of(const RunSurvey& run, std::optional<size_t> step) {
+  return step ? std::optional(run.steps[*step].path) : std::nullopt;
 }
 
 // Another program's checkpoint, by the words that refuse it.
@@ -233,29 +231,28 @@ void list_rows(const RunSurvey& run, size_t last, const FieldFlags& fields, cons
 void list_json(const ListResult& found, size_t last, int exit, const std::function<void(std::string_view)>& write) {
   const RunSurvey& run = found.survey;
   const int64_t now = wall_clock_ns();
-  JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.list/1").member("exit", exit).member("path", run.run);
-  if (!run.checkpoints.empty()) json.member("checkpoints", run.checkpoints);
-  if (!run.beside.empty()) json.member("beside", run.beside);
-  path_json(json, "latest", run, run.newest());
-  path_json(json, "latest_full", run, run.to_resume());
-  path_json(json, "latest_model", run, run.newest(StepContent::kModel));
-  json.key("steps").begin_array();
-  for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size()))) {
-    step_json(json, s);
-    if (s.modified_ns != 0) json.member("age_seconds", (now - s.modified_ns) / 1'000'000'000);
-    json.end_object();
-  }
-  json.end_array().key("pointers").begin_array();
-  for (const RunPointer& p : run.pointers) {
-    json.begin_object().member("name", p.name).member("kind", p.is_link ? "link" : "file");
-    if (!p.is_link) json.member("says", p.says);
-    if (p.step) json.member("step", run.steps[*p.step].number);
-    if (!p.wrong.empty()) json.member("wrong", p.wrong);
-    json.end_object();
-  }
-  json.end_array().end_object();
-  json.finish();
+  json_document(write, [&](JsonWriter& json) {
+    json.member("schema", "dcpctl.list/1").member("exit", exit).member("path", run.run);
+    if (!run.checkpoints.empty()) json.member("checkpoints", run.checkpoints);
+    if (!run.beside.empty()) json.member("beside", run.beside);
+    json.member("latest", path_of(run, run.newest())).member("latest_full", path_of(run, run.to_resume()));
+    json.member("latest_model", path_of(run, run.newest(StepContent::kModel)));
+    json.key("steps").begin_array();
+    for (const StepFacts& s : std::span(run.steps).last(std::min(last, run.steps.size()))) {
+      step_json(json, s);
+      if (s.modified_ns != 0) json.member("age_seconds", (now - s.modified_ns) / 1'000'000'000);
+      json.end_object();
+    }
+    json.end_array().key("pointers").begin_array();
+    for (const RunPointer& p : run.pointers) {
+      json.begin_object().member("name", p.name).member("kind", p.is_link ? "link" : "file");
+      if (!p.is_link) json.member("says", p.says);
+      if (p.step) json.member("step", run.steps[*p.step].number);
+      if (!p.wrong.empty()) json.member("wrong", p.wrong);
+      json.end_object();
+    }
+    json.end_array();
+  });
 }
 
 }  // namespace dcp::cmd

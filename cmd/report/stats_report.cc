@@ -103,6 +103,14 @@ Cells stats_row(const KeyStats& k) {
   return row;
 }
 
+// In natural order of their names.
+std::vector<const KeyStats*> by_name(const StatsResult& result) {
+  std::vector<const KeyStats*> sorted;
+  for (const KeyStats& k : result.tensors) sorted.push_back(&k);
+  std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
+  return sorted;
+}
+
 // So that lines fit a terminal: what says least of a model that went wrong goes first. From right to left.
 std::vector<size_t> columns_left_out(const RowSource& rows, size_t width) {
   constexpr size_t kStd = 6, kMean = 5, kZero = 7, kShape = 2, kDtype = 1, kPercent5 = 10, kPercent50 = 11, kPercent95 = 12, kSteps = 13;
@@ -180,11 +188,8 @@ void stats_json(JsonWriter& out, const StatsResult& result) {
 }
 
 void stats_section(JsonWriter& json, const StatsResult& result) {
-  std::vector<const KeyStats*> sorted;
-  for (const KeyStats& k : result.tensors) sorted.push_back(&k);
-  std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
   json.begin_object().member("type", "stats").member("percents", TensorStats::kPercents).key("keys").begin_array();
-  for (const KeyStats* k : sorted) {
+  for (const KeyStats* k : by_name(result)) {
     const TensorStats& s = k->stats;
     json.begin_object().member("key", escaped(k->key)).member("dtype", facts_of(k->dtype).name).member("shape", k->shape);
     if (k->fault) json.member("fault", to_line(worded(*k->fault)));
@@ -245,9 +250,7 @@ void print_stats(const StatsResult& result, std::string_view path, const Context
   if (!nan.empty()) context.print(each + styled("NaN in ", Style::kRed, color) + nan + "\n");
   if (!infinite.empty()) context.print(each + styled("inf in ", Style::kRed, color) + infinite + "\n");
   if (nan.empty() && infinite.empty() && !result.tensors.empty()) context.print("no NaN, no inf\n");
-  std::vector<const KeyStats*> sorted;
-  for (const KeyStats& k : result.tensors) sorted.push_back(&k);
-  std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
+  const std::vector<const KeyStats*> sorted = by_name(result);
   const auto rows = [&](const std::function<void(Cells)>& add) {
     if (!sorted.empty())
       add({"key", "dtype", "shape", "min", "max", "mean", "std", "zero", "NaN", "inf", "5 %", "50 %", "95 %", "min to max"});

@@ -114,6 +114,15 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   result.values = small_values(files, catalog, request.source.limits(), valued);
 }
 
+template <class Map>
+static const std::string* text_in(const Map& texts, const typename Map::key_type& key) {
+  const auto at = texts.find(key);
+  return at == texts.end() ? nullptr : &at->second;
+}
+
+const std::string* InspectResult::value_of(KeyRef key) const { return text_in(values, key); }
+const std::string* InspectResult::subclass_of(TensorId tensor) const { return text_in(subclasses, tensor); }
+
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
   InspectSummary s;
   for (const Entry& e : selection.entries) {

@@ -33,6 +33,9 @@ struct InspectResult {
   std::optional<MapAnswer> map;                // what it would make, and what is missing, without throwing
 
   const Catalog& catalog() const { return opened->catalog; }
+  // nullptr: it has none.
+  const std::string* value_of(KeyRef key) const;
+  const std::string* subclass_of(TensorId tensor) const;
 };
 
 // Throws what opening throws; faults that do not prevent reading become findings.
