@@ -32,15 +32,15 @@ At a terminal the newest step comes first, elsewhere last; --reverse turns that 
 A step is a folder with a checkpoint and a number in its name, and the names of a run's steps differ in their numbers alone. Of several kinds of
 names that one counts whose words are those of a trainer (step-20, global_step_20, epoch=0-step=20.ckpt, 20): copies and exports beside it are no
 steps (step-20.bak, llama-7b). The step's number is the one behind 'step', 'iter' or 'ba', else the last one. Beside it, names may differ in decimals
-(val_loss=0.25) and in an epoch that goes up with the steps. Where they differ in more (run2_step_100, run1_step_900), or two steps have one number,
-it is an error; --pattern decides: the digits in its group are the number.
+of metrics (val_loss=0.25) and in an epoch that goes up with the steps. Where they differ in more (run2_step_100, run1_step_900), or two steps have
+one number, it is an error; --pattern decides. Its group may hold a date: 2025-01-31_09-30.
 
 A step's checkpoints may lie in folders of their own, such as model/ckpt and model/optimizer, and the steps in one folder below RUN. A folder
 whose name begins with tmp_, tmp- or .tmp, or ends with .tmp, _tmp, -tmp, .partial or .incomplete, is an unfinished save. Where a step has
 checkpoint_manifest.json, _SUCCESS or .complete, newer ones without are unfinished.
 
-A link such as 'latest', or a file such as latest_checkpointed_iteration.txt, 'best' or checkpoint.json, whose only line (at the top level of JSON: a
-text) names a step, is checked: one that leads to an unusable step is reported, and so is a 'latest' that does not lead to the newest one.
+A link such as 'latest' is checked, and so is a small file whose only line names a step (latest_checkpointed_iteration.txt, 'best'), or a .json file of
+which a value does: one that leads to an unusable step is reported, and so is a 'latest' that does not lead to the newest one.
 
 The exit code is 1 if no step is complete. --latest, --latest-full and --latest-model print the path of one step and nothing else; if there
 is none, they print no path, and the exit code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.

@@ -25,7 +25,11 @@ void add_source_paths(const fs::path& path, bool is_run, std::vector<std::string
     read.push_back(folder_around(path));
     return add_source_paths(read.back(), false, read);
   }
-  if (!fs::is_directory(path, ignored)) return;
+  if (!fs::is_directory(path, ignored)) {
+    if (const fs::path config = path.parent_path() / "config.json"; fs::exists(config, ignored))
+      read.push_back(config);  // of a model in one file
+    return;
+  }
   read.push_back(path / ".." / ".." / "blobs");  // of the Hugging Face cache: snapshots/REVISION/NAME -> ../../blobs/HASH
   if (!is_run) return;
   for (const fs::directory_entry& e : fs::directory_iterator(path, ignored))

@@ -12,9 +12,14 @@ static std::string rename_meant(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) return "^model\\.=>net.";
   std::string regex = "^", replacement;
-  for (const char c : text.substr(0, equals)) regex += c == '*' ? "(.*)" : c == '.' ? "\\." : std::string(1, c);
-  size_t groups = 0;
-  for (const char c : text.substr(equals + 1)) replacement += c == '*' ? "\\" + std::to_string(++groups) : std::string(1, c);
+  size_t stars = 0, groups = 0;
+  for (const char c : text.substr(0, equals)) {
+    const bool is_special = std::string_view(R"(.\+?[](){}^$|)").find(c) != std::string_view::npos;
+    regex += c == '*' ? "(.*)" : is_special ? "\\" + std::string(1, c) : std::string(1, c);
+    stars += c == '*';
+  }
+  for (const char c : text.substr(equals + 1))
+    replacement += c == '*' && groups < stars ? "\\" + std::to_string(++groups) : std::string(1, c);
   return regex + (regex.ends_with("(.*)") ? "$" : "") + "=>" + replacement;
 }
 

@@ -67,9 +67,10 @@ bool check_by_family(const Two& two, std::vector<TensorId>& taken, World& world)
     for (const auto& [copy, of] : {std::pair(&t.tensor, &t.same_as), std::pair(&t.same_as, &t.tensor)})
       if (!copy->blocks.empty() && !of->blocks.empty() && copy->blocks[0].source >= own && of->blocks[0].source < own)
         copies.insert(taken[copy->blocks[0].source - own]);
+  // What lies beside a file may be another model's.
+  const bool is_beside = other.single_file && request.map.config.empty() && !has_config(request.assets, world.store);
+  if (is_beside && !made.problems.empty()) return false;
   std::erase_if(taken, [&](TensorId id) { return copies.contains(id); });
-  if (other.single_file && request.assets.empty() && request.map.config.empty())
-    return true;  // what lies beside a file may be another model's
   try {
     check_holds(made, world);
   } catch (const Error& e) {
@@ -87,36 +88,34 @@ std::map<TensorId, TensorId> tied_to_own(const Two& two, const Opened& model, co
   const Catalog& other = two.other;
   std::set<std::string_view> own;
   for (const Entry& e : two.selection.entries) own.insert(e.key);
+  const auto form = [&](TensorId id) { return std::pair(other.tensors[id].dtype, shape_of(other, id)); };
+  std::map<std::pair<DType, std::vector<int64_t>>, std::vector<TensorId>> own_of_form;
+  for (TensorId id = 0; id < other.tensors.size(); ++id)
+    if (own.contains(other.key(other.tensors[id])) && other.dims(other.tensors[id]).size() > 1) own_of_form[form(id)].push_back(id);
   std::map<TensorId, std::vector<TensorId>> alike;
   SelectOptions compared;
   for (const TensorId id : taken) {
-    std::vector<TensorId> same;
-    for (TensorId o = 0; o < other.tensors.size() && other.dims(other.tensors[id]).size() > 1; ++o)
-      if (own.contains(other.key(other.tensors[o])) && other.tensors[o].dtype == other.tensors[id].dtype &&
-          shape_of(other, o) == shape_of(other, id))
-        same.push_back(o);
-    if (same.empty() || same.size() > kFew) continue;
-    same.push_back(id);
-    for (const TensorId o : same) compared.rules.push_back({KeyRule::Kind::kKey, std::string(other.key(other.tensors[o]))});
-    alike.emplace(id, std::move(same));
+    const auto same = own_of_form.find(form(id));
+    if (same == own_of_form.end() || same->second.size() > kFew) continue;
+    alike.emplace(id, same->second);
+    compared.rules.push_back({KeyRule::Kind::kKey, std::string(other.key(other.tensors[id]))});
+    for (const TensorId o : same->second) compared.rules.push_back({KeyRule::Kind::kKey, std::string(other.key(other.tensors[o]))});
   }
   if (alike.empty()) return {};
   const Selection selection = select_keys(other, compared);
   std::vector<TensorId> read;
   for (const Entry& e : selection.entries) read.push_back(e.tensor());
   const Resolved resolved = resolve(model, {.parts = {.tensors = read, .blobs = {}}, .faults = Faults::kCollect}, world);
-  if (!resolved.findings.empty()) throw Error(resolved.findings.front());
   const VerifyPlan plan = plan_verify({other, resolved}, {.digests = &selection, .units = {}});
   DigestSink sink(plan.plan);
   Progress progress;
-  const ExecuteReport executed = run_digest_units({plan.plan, {other, resolved, *model.files}, 1}, sink, progress, world);
-  if (!executed.damage.empty()) throw Error(executed.damage.front());
+  run_digest_units({plan.plan, {other, resolved, *model.files}, 1}, sink, progress, world);  // damage is found where it is taken
   std::map<TensorId, std::optional<uint64_t>> digests;
   for (const VerifyPlan::Digest& d : plan.digests) digests[d.entry.tensor()] = sink.digest(d.file);
   std::map<TensorId, TensorId> tied;
   for (const auto& [id, same] : alike)
     for (const TensorId o : same)
-      if (o != id && digests[o] == digests[id]) tied.emplace(id, o);
+      if (digests[o] && digests[o] == digests[id]) tied.emplace(id, o);
   return tied;
 }
 
@@ -152,7 +151,7 @@ Filled fill(const FillRequest& request, Ready& ready, Selected& selected, World&
   if (!check_by_family(two, taken, world))
     for (const auto& [id, of] : tied_to_own(two, model, taken, world))
       world.events.warn("in " + escaped(request.model) + ", " + shortened(other.key(other.tensors[id])) + " equals " +
-                        shortened(other.key(other.tensors[of])) + ": if the model ties them, it is stale, and has to be left out");
+                        shortened(other.key(other.tensors[of])) + ": if the model ties them, it is stale; a config.json beside it tells");
   for (const TensorId id : taken) check_whole(other, other.tensors[id]);
 
   const Resolved resolved = resolve(model, {.parts = {.tensors = taken, .blobs = {}}}, world);

@@ -70,7 +70,8 @@ class Judge {
         if (!rules_.partial) return std::string(word_of(step));
         if (const uint64_t age = age_at(step.touched_ns); age < rules_.grace_ns)
           return std::string(word_of(step)) + ", and changed " + minutes_ago(age);
-        if (step.content == StepContent::kFull && !run_.newest(StepContent::kFull)) return "unfinished, and the only one with an optimizer";
+        if (step.content == StepContent::kFull && !run_.newest(StepContent::kFull))
+          return "unfinished, with an optimizer that no complete step has";
         if (step.state == StepState::kUnfinished) return {};  // its number is not yet that of a step
         break;
       case StepState::kComplete:
@@ -113,35 +114,18 @@ class Judge {
   std::set<std::pair<StepContent, uint64_t>> newest_;  // of each content its number
 };
 
-// Where the files and folders of steps are that links in steps lead to.
-class LinkTargets {
- public:
-  explicit LinkTargets(const RunSurvey& run) : run_(run) {
-    if (std::ranges::all_of(run.steps, [](const StepFacts& s) { return s.leads_to.empty(); })) return;
-    for (size_t s = 0; s < run.steps.size(); ++s) {
-      step_of_[{run.steps[s].id.device, run.steps[s].id.inode}] = s;
-      for (const FileId& id : run.steps[s].inside) step_of_[{id.device, id.inode}] = s;
-    }
-  }
-
-  // A step that does not stay as it is, of which a step needs something.
-  std::optional<size_t> needed_by(size_t s, const std::vector<Decision>& decisions) const {
-    for (const FileId& target : run_.steps[s].leads_to) {
-      const auto step = step_of_.find({target.device, target.inode});
-      if (step != step_of_.end() && step->second != s && decisions[step->second].fate != Fate::kKeep) return step->second;
-    }
-    return std::nullopt;
-  }
-
- private:
-  const RunSurvey& run_;
-  std::map<std::pair<uint64_t, uint64_t>, size_t> step_of_;  // device, inode
-};
+// A step that does not stay as it is, in which lies what links of another one lead to.
+std::optional<size_t> needed_by(const StepFacts& step, const FilesOfSteps& files, const std::vector<Decision>& decisions) {
+  for (const FileId& target : step.leads_to)
+    for (const size_t other : files.of(target))
+      if (decisions[other].fate != Fate::kKeep) return other;
+  return std::nullopt;
+}
 
 // The one of a step's checkpoints that its fault is in.
 std::string damaged_part(const StepFacts& step) {
   const auto part =
-      std::ranges::find_if(step.parts, [&](const std::string& p) { return step.fault && step.fault->place.path.starts_with(p); });
+      std::ranges::find_if(step.parts, [&](const std::string& p) { return step.fault && step.fault->place.path.starts_with(p + "/"); });
   return part == step.parts.end() ? step.parts.front() : *part;
 }
 
@@ -151,9 +135,9 @@ std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, 
   const Judge judge(run, rules, now_ns);
   std::vector<Decision> decisions;
   for (size_t s = 0; s < run.steps.size(); ++s) decisions.push_back(judge.of(s));
-  const LinkTargets links(run);
+  const FilesOfSteps files(run.steps);
   for (size_t s = 0; s < run.steps.size();) {
-    const std::optional<size_t> needed = decisions[s].fate == Fate::kDelete ? std::nullopt : links.needed_by(s, decisions);
+    const std::optional<size_t> needed = decisions[s].fate == Fate::kDelete ? std::nullopt : needed_by(run.steps[s], files, decisions);
     if (needed) decisions[*needed] = {Fate::kKeep, "links in '" + escaped(run.steps[s].name) + "' lead into it"};
     s = needed ? 0 : s + 1;  // what stays may need others
   }

@@ -67,6 +67,15 @@ bool holds_optimizer(std::string_view name) {
   return (ending == ".pt" || ending == ".bin" || ending == ".pth") && names_optimizer(name.substr(0, dot));
 }
 
+// Links in a folder that is no part of a checkpoint.
+void note_links(Store& store, const std::string& path, unsigned levels, StepFacts& facts) {
+  for (const DirEntry& e : store.list(path)) {
+    const std::string inner = path + "/" + e.name;
+    if (e.kind == FileKind::kDirectory && !e.link && levels > 0) note_links(store, inner, levels - 1, facts);
+    if (const auto target = e.link ? store.facts(inner) : std::nullopt) facts.leads_to.push_back(target->id);
+  }
+}
+
 class Surveyor {
  public:
   Surveyor(const SurveyRequest& request, World& world, unsigned workers, uint64_t memory_bytes)
@@ -86,12 +95,12 @@ class Surveyor {
       facts.parts = step.parts;
       FolderNames names;
       Holds holds;
-      std::set<std::string> folders;  // in which files of its own lie
+      std::set<std::string> own;  // files in folders, and these folders
       if (step.unfinished) facts.fault = step.broken;
-      if (facts.parts.empty() && !facts.fault) open(step.path, facts, holds, &folders);
+      if (facts.parts.empty() && !facts.fault) open(step.path, facts, holds, &own);
       for (const std::string& part : facts.parts)
         if (!facts.fault) open(part, facts, holds);
-      weigh(step.path, kLevels, step.parts.empty() && !step.unfinished ? &folders : nullptr, facts, names);
+      weigh(step.path, kLevels, step.parts.empty() && !step.unfinished ? &own : nullptr, facts, names);
       holds.optimizer |= !facts.optimizers.empty();
       if (facts.not_alone.empty() && !step.unfinished && !first_to_break(names))
         facts.not_alone = "it has no index: half removed it would look complete";
@@ -131,16 +140,7 @@ class Surveyor {
     return facts.fault ? StepContent::kUnknown : holds.content();
   }
 
-  // Links in a folder that is no part of the checkpoint.
-  void note_links(const std::string& path, unsigned levels, StepFacts& facts) const {
-    for (const DirEntry& e : store_.list(path)) {
-      const std::string inner = path + "/" + e.name;
-      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) note_links(inner, levels - 1, facts);
-      if (const auto target = e.link ? store_.facts(inner) : std::nullopt) facts.leads_to.push_back(target->id);
-    }
-  }
-
-  // Sizes and ages of what is in a folder, and the names of its files. Of a checkpoint, `own` has folders that are known to be its.
+  // Sizes and ages of what is in a folder, and the names of its files. Of a checkpoint, `own` has files in folders that are known to be its, and these folders.
   void weigh(const std::string& path, unsigned levels, const std::set<std::string>* own, StepFacts& facts, FolderNames& names) const {
     const size_t at = names.size();
     names.emplace_back();
@@ -156,9 +156,10 @@ class Surveyor {
         weigh(inner, levels - 1, own, facts, names);
         continue;
       }
-      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) note_links(inner, levels - 1, facts);
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) note_links(store_, inner, levels - 1, facts);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
-      if ((!regular || !is_checkpoint_file(e.name, entries)) && facts.not_alone.empty())
+      const bool is_others = own && own->contains(path) && !own->contains(inner);  // beside files in folders
+      if ((!regular || is_others || !is_checkpoint_file(e.name, entries)) && facts.not_alone.empty())
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names[at].push_back(e.name);
@@ -173,7 +174,7 @@ class Surveyor {
     }
   }
 
-  void open(const std::string& path, StepFacts& facts, Holds& holds, std::set<std::string>* folders = nullptr) const {
+  void open(const std::string& path, StepFacts& facts, Holds& holds, std::set<std::string>* own = nullptr) const {
     try {
       const FrozenCatalog opened = open_checkpoint(store_, path, options_);
       facts.kind = opened->catalog.kind;
@@ -181,9 +182,11 @@ class Surveyor {
       facts.fault = fault_of(*opened, facts.more_faults);
       for (const DataFile& f : opened->catalog.files) {
         const std::string_view name = opened->catalog.strings[f.name];
-        if (!folders || !opened->catalog.traits().data_ending.empty()) break;  // where an ending says so, others' files may lie beside
-        for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1))
-          folders->insert(path + "/" + std::string(name.substr(0, slash)));
+        if (!own || !opened->catalog.traits().data_ending.empty()) break;  // where an ending says so, others' files may lie beside
+        for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {
+          own->insert(path + "/" + std::string(name.substr(0, slash)));
+          own->insert(path + "/" + std::string(name));
+        }
       }
     } catch (const Error& e) {
       facts.fault = e.problem();
@@ -239,7 +242,7 @@ std::string step_name_in(const std::string& says) {
 // A link or a tracker file of the run that names a step, or should.
 class PointerReader {
  public:
-  PointerReader(Store& store, const RunSurvey& survey) : store_(store), survey_(survey), newest_(survey.newest()) {}
+  PointerReader(Store& store, const RunSurvey& survey) : store_(store), survey_(survey), newest_(survey.newest()), files_(survey.steps) {}
 
   // Of a name in the folder.
   std::vector<RunPointer> read(const std::string& folder, const DirEntry& e) const {
@@ -247,24 +250,40 @@ class PointerReader {
     std::optional<RunPointer> found;
     if (is_step || is_working_name(e.name)) return {};
     if (e.link) found = link(folder, e);
+    else if (e.kind == FileKind::kDirectory && scheme_of(folder).empty()) return links_in(folder, e);
     else if (e.kind == FileKind::kRegular && is_tracker_name(e.name)) found = tracker(folder, e);
     else if (e.kind == FileKind::kRegular) return named(folder, e.name);
     return found ? std::vector{std::move(*found)} : std::vector<RunPointer>();
   }
 
+  // Of a folder beside the steps, such as best_model/ whose files are links into one: one a step.
+  std::vector<RunPointer> links_in(const std::string& folder, const DirEntry& e) const {
+    std::set<size_t> steps;
+    StepFacts facts;
+    try {
+      note_links(store_, folder + "/" + e.name, 2, facts);
+    } catch (const Error&) {  // this user may not look into it, or it has just gone
+    }
+    for (const FileId& target : facts.leads_to) steps.insert(files_.of(target).begin(), files_.of(target).end());
+    std::vector<RunPointer> pointers;
+    for (const size_t step : steps) pointers.push_back({.name = e.name, .is_link = true, .says = {}, .step = step, .wrong = {}});
+    return pointers;
+  }
+
   // Steps that a small file names, whatever it is called: `best`, best_model_checkpoint of trainer_state.json. Its only line does, or a text at
   // the top level of JSON.
-  std::vector<RunPointer> named(const std::string& folder, const std::string& file) const {
-    constexpr uint64_t kMaxLine = 4096, kMaxJson = 32 << 20;
+  std::vector<RunPointer> named(const std::string& folder, const std::string& file, uint64_t max_json = 1 << 20) const {
+    constexpr uint64_t kMaxLine = 4096;
     const bool is_json = file.ends_with(".json");
     std::vector<RunPointer> pointers;
     if (!is_json && file.find('.', 1) != file.npos && !file.ends_with(".txt")) return {};
     try {
-      const std::string text(as_text(read_file_beneath(store_, folder, file, FollowLinks::kCacheOnly, is_json ? kMaxJson : kMaxLine)));
+      const std::string text(as_text(read_file_beneath(store_, folder, file, FollowLinks::kCacheOnly, is_json ? max_json : kMaxLine)));
       const auto add = [&](std::string_view says) {
         const std::filesystem::path path(says);
-        const auto is_named = [&](const StepFacts& s) { return std::find(path.begin(), path.end(), s.name) != path.end(); };
-        const auto step = std::ranges::find_if(survey_.steps, is_named);
+        auto step = survey_.steps.end();
+        for (auto name = path.end(); step == survey_.steps.end() && name != path.begin();)
+          step = std::ranges::find(survey_.steps, (--name)->string(), &StepFacts::name);
         if (step == survey_.steps.end()) return;
         RunPointer p{.name = file, .says = std::string(says), .step = static_cast<size_t>(step - survey_.steps.begin())};
         p.wrong = wrong_step(p);
@@ -286,8 +305,8 @@ class PointerReader {
     RunPointer p{.name = e.name, .is_link = true, .is_latest = is_latest_name(e.name)};
     const std::optional<FileFacts> target = store_.facts(folder + "/" + e.name);
     if (target) {
-      const auto step = std::ranges::find(survey_.steps, target->id, &StepFacts::id);
-      if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
+      const std::vector<size_t>& steps = files_.of(target->id);
+      if (!steps.empty()) p.step = steps.back();
     }
     if (!p.step && !p.is_latest) return std::nullopt;  // a link to something else
     p.wrong = !target ? "leads nowhere" : !p.step ? "leads to no step of the run" : wrong_step(p);
@@ -327,6 +346,7 @@ class PointerReader {
   Store& store_;
   const RunSurvey& survey_;
   const std::optional<size_t> newest_;
+  const FilesOfSteps files_;
 };
 
 RunFolder run_of(const SurveyRequest& request, World& world) {
@@ -335,6 +355,7 @@ RunFolder run_of(const SurveyRequest& request, World& world) {
   if (!facts) fail(ProblemId::no_such_path, {.path = given});
   if (facts->kind != FileKind::kDirectory) fail(ProblemId::not_checkpoint, {.path = given}, "a file", "a folder of checkpoints");
   RunFolder run = find_run(world.store, given, request.pattern);
+  check_order(run);
   if (!run.steps.empty() || !is_checkpoint_folder(world.store, given)) return run;
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = given}, "a checkpoint", "a folder of checkpoints");
   p.what = "is not a run";
@@ -391,7 +412,23 @@ RunSurvey survey_run(const SurveyRequest& request, World& world) {
   parallel_for(workers, steps.size(), world.stop, [&](unsigned, uint64_t s) { survey.steps[s] = surveyor.look(steps[s]); });
   if (steps.empty()) survey.checkpoints = checkpoints_below(world.store, survey.run);
   survey.pointers = read_pointers(request.run, survey, world.store);
+  if (const auto newest = survey.newest())  // what transformers' Trainer knows of the best step, in a file as long as the training
+    std::ranges::move(PointerReader(world.store, survey).named(survey.steps[*newest].path, "trainer_state.json", 64 << 20),
+                      std::back_inserter(survey.pointers));
   return survey;
+}
+
+FilesOfSteps::FilesOfSteps(const std::vector<StepFacts>& steps) {
+  for (size_t s = 0; s < steps.size(); ++s) {
+    steps_of_[{steps[s].id.device, steps[s].id.inode}].push_back(s);
+    for (const FileId& id : steps[s].inside) steps_of_[{id.device, id.inode}].push_back(s);
+  }
+}
+
+const std::vector<size_t>& FilesOfSteps::of(const FileId& id) const {
+  static const std::vector<size_t> none;
+  const auto steps = steps_of_.find({id.device, id.inode});
+  return steps == steps_of_.end() ? none : steps->second;
 }
 
 std::vector<RunPointer> read_pointers(const std::string& given, const RunSurvey& survey, Store& store) {
@@ -399,8 +436,6 @@ std::vector<RunPointer> read_pointers(const std::string& given, const RunSurvey&
   std::vector<RunPointer> pointers;
   for (const std::string& folder : folders_from(without_trailing_slashes(given), survey.run))
     for (const DirEntry& e : store.list(folder)) std::ranges::move(reader.read(folder, e), std::back_inserter(pointers));
-  if (const auto newest = survey.newest())  // what transformers' Trainer knows of the best step
-    std::ranges::move(reader.named(survey.steps[*newest].path, "trainer_state.json"), std::back_inserter(pointers));
   return pointers;
 }
 

@@ -2,8 +2,10 @@
 // metadata but no data; changes nothing. Lists it, or waits for a step.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/world.h"
@@ -52,6 +54,16 @@ struct StepFacts {
   int64_t modified_ns = 0;              // of the newest file, since the epoch; 0: its store keeps no times
   int64_t touched_ns = 0;               // of the newest file or folder: copies keep the times of files
   std::string not_alone;                // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
+};
+
+// In which steps a file or a folder lies.
+class FilesOfSteps {
+ public:
+  explicit FilesOfSteps(const std::vector<StepFacts>& steps);
+  const std::vector<size_t>& of(const FileId& id) const;
+
+ private:
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<size_t>> steps_of_;  // device, inode: a file may have names in several
 };
 
 // What every command calls it: "complete", "unfinished" (its save did not end), "damaged", "cannot be read".

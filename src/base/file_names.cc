@@ -91,7 +91,7 @@ std::optional<NameDigits> step_digits(std::string_view given) {
     const bool is_batch = rest.starts_with("ba") && (at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0);
     if (!rest.starts_with("step") && !rest.starts_with("iter") && !is_batch) continue;
     const size_t word = rest.starts_with("iteration") ? 9 : rest.starts_with("batch") ? 5 : is_batch ? 2 : 4;
-    const size_t begin = name.find_first_not_of("=_-", at + word);
+    const size_t begin = name.find_first_not_of("=_-", at + word + (rest.substr(word).starts_with('s') ? 1 : 0));
     if (begin == name.npos || !is_digit(name[begin])) continue;
     return NameDigits{.begin = begin, .size = std::min(name.find_first_not_of(kDigits, begin), name.size()) - begin, .is_named = true};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "base/file_names.h"
 #include "base/problem.h"
@@ -174,23 +175,30 @@ std::string numbers_of(const std::vector<Step>& steps) {
 
 constexpr std::string_view kDigits = "0123456789";
 
-// 0 and 12 of 0.12.
+// 0 and 12 of 0.12, and 05 of 1.5e-05.
 bool is_in_decimal(std::string_view name, const NameDigits& n) {
   const auto is_point = [&](size_t point) {
     return point > 0 && point + 1 < name.size() && name[point] == '.' && is_digit(name[point - 1]) && is_digit(name[point + 1]);
   };
-  return is_point(n.begin + n.size) || (n.begin > 0 && is_point(n.begin - 1));
+  if (is_point(n.begin + n.size) || (n.begin > 0 && is_point(n.begin - 1))) return true;
+  std::string_view before = name.substr(0, n.begin);
+  if (before.ends_with('-') || before.ends_with('+')) before.remove_suffix(1);
+  if (before.size() < 2 || (before.back() != 'e' && before.back() != 'E')) return false;
+  before.remove_suffix(1);
+  const size_t begin = before.find_last_not_of(kDigits) + 1;  // npos + 1 is 0
+  return begin < before.size() && is_in_decimal(name, {.begin = begin, .size = before.size() - begin});
 }
 
 // Digits of a name other than those that number the step, in a pattern.
 enum class OtherDigits : uint8_t { kThese, kAny };
 
-// A regular expression for names like this one, with a group for the digits that begin at `number`. Decimals are any.
+// A regular expression for names like this one, with a group for the digits that begin at `number`. Decimals behind it are any.
 std::string pattern_for(std::string_view name, size_t number, OtherDigits others) {
   std::string regex = "^";
   for (size_t at = 0; at < name.size();) {
     const size_t end = std::min(is_digit(name[at]) ? name.find_first_not_of(kDigits, at) : at + 1, name.size());
-    const bool is_any = is_digit(name[at]) && (others == OtherDigits::kAny || is_in_decimal(name, {.begin = at, .size = end - at}));
+    const bool is_any =
+        is_digit(name[at]) && (others == OtherDigits::kAny || (at > number && is_in_decimal(name, {.begin = at, .size = end - at})));
     if (at == number) regex += "([0-9]+)";
     else if (is_any) regex += "[0-9]+";
     else regex += (std::string_view(R"(.\+*?[](){}^$|)").find(name[at]) == name.npos ? "" : "\\") + std::string(name.substr(at, end - at));
@@ -278,8 +286,9 @@ class StepFinder {
     if (!regex_) return step_number(name);
     std::smatch match;
     if (!std::regex_search(name, match, *regex_)) return std::nullopt;
-    std::string digits = match[1].str();  // 2025-01-31 is 20250131
-    std::erase_if(digits, [](char c) { return !is_digit(c); });
+    static const std::regex date("[0-9]{4}([^0-9]?[0-9]{2})+");  // 2025-01-31_09-30: its digits are a number that goes up
+    std::string digits = match[1].str();
+    if (std::regex_match(digits, date)) std::erase_if(digits, [](char c) { return !is_digit(c); });
     return decimal<uint64_t>(digits);
   }
 
@@ -340,7 +349,7 @@ void take_one_kind(RunFolder& run) {
   std::map<std::string, std::string> kinds;  // the words, and a name with them
   for (const Step& s : run.steps)
     if (!s.unfinished) kinds.emplace(words_of(s), split_path(s.path).name);
-  const auto erase_empty = [&](const std::string& words) {  // folders that were made for something else
+  const auto erase_empty = [&](const std::string& words) {  // of no save that has begun under these names
     std::erase_if(run.steps, [&](const Step& s) {
       return s.unfinished && !unfinished_by_name(s.path) && words_of(s) != words && !are_trainers(words_of(s));
     });
@@ -365,72 +374,101 @@ void take_one_kind(RunFolder& run) {
   });
 }
 
-// `epoch=`, `ep`, `e-` before a number.
-bool is_epochs(std::string_view name, const NameDigits& n) {
-  name = name.substr(0, name.find_last_not_of("=_-", n.begin == 0 ? 0 : n.begin - 1) + 1);
-  for (const std::string_view word : {"epoch", "ep", "e"})
-    if (name.ends_with(word) &&
-        (name.size() == word.size() || std::isalpha(static_cast<unsigned char>(name[name.size() - word.size() - 1])) == 0))
-      return true;
-  return false;
+// Whether a word stands before a number of a name, but for signs between them, and begins there or behind another sign.
+template <size_t N>
+bool is_behind(const std::string& name, size_t number, const std::string_view (&words)[N]) {
+  std::string before = name.substr(0, number);
+  before.resize(before.find_last_not_of("=_-") + 1);  // npos + 1 is 0
+  for (char& c : before) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return std::ranges::any_of(words, [&](std::string_view w) {
+    return before.ends_with(w) && (before.size() == w.size() || !is_letter(before[before.size() - w.size() - 1]));
+  });
 }
 
-// Of two names with the same words, ordered by the step's number.
+// Of two names with the same words, in the order of their steps' numbers.
 struct TwoNames {
+  static constexpr std::string_view kEpochs[] = {"epoch", "ep", "e"},
+                                    kMetrics[] = {"loss", "acc", "accuracy", "ppl", "score", "reward", "metric"};
   const std::string &older, &newer;
 
-  static std::optional<uint64_t> value(std::string_view name, const NameDigits& n) {
-    return decimal<uint64_t>(name.substr(n.begin, n.size));
+  static std::string_view value(std::string_view name, const NameDigits& n) {
+    const std::string_view digits = name.substr(n.begin, n.size);
+    if (is_in_decimal(name, n)) return digits;  // 0.1 is not 0.01
+    return digits.substr(std::min(digits.find_first_not_of('0'), digits.size()));
   }
 
-  // The numbers of the older one that the newer has not, but for decimals, which are metrics.
-  std::vector<NameDigits> differ() const {
+  // Decimals behind the step's number are metrics, and before it those that are called so: they go up and down.
+  bool is_metric(const NameDigits& n, const NameDigits& step) const {
+    if (!is_in_decimal(older, n) || is_in_decimal(older, step)) return false;
+    size_t begin = n.begin;
+    while (begin > 0 && (is_digit(older[begin - 1]) || older[begin - 1] == '.')) --begin;
+    return n.begin > step.begin || is_behind(older, begin, kMetrics);
+  }
+
+  // Of the older name, the numbers beside the step's that the newer has not, and that do not go up with it as an epoch's does.
+  std::vector<NameDigits> unclear() const {
     const std::vector<NameDigits> here = numbers_in(older), there = numbers_in(newer);
-    const size_t step = step_digits(older)->begin;
-    const bool is_step_decimal = is_in_decimal(older, *step_digits(older));
+    const NameDigits step = *step_digits(older);
     std::vector<NameDigits> all;
-    for (size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
-      const bool is_metric = is_in_decimal(older, here[i]) && !(is_step_decimal && i + 1 < here.size() && here[i + 1].begin == step);
-      if (here[i].begin == step || (!is_metric && value(older, here[i]) != value(newer, there[i]))) all.push_back(here[i]);
+    for (size_t i = 0; i < here.size(); ++i) {
+      const std::string_view a = value(older, here[i]), b = value(newer, there[i]);
+      const bool goes_up = is_behind(older, here[i].begin, kEpochs) && std::pair(a.size(), a) < std::pair(b.size(), b);
+      if (here[i].begin != step.begin && a != b && !goes_up && !is_metric(here[i], step)) all.push_back(here[i]);
     }
     return all;
   }
 
-  // Whether the step's number does not say which is newer: another whole number may count runs, or what the step's counts anew. An epoch's goes
-  // up with the steps.
-  bool is_order_unclear() const {
+  bool is_tie() const { return step_number(older) == step_number(newer); }
+
+  // 0.5 is more than 0.25.
+  bool is_of_fractions() const {
     const NameDigits step = *step_digits(older);
-    if (step_number(older) == step_number(newer)) return older != newer;
-    const std::vector<NameDigits> there = numbers_in(newer);
-    for (const NameDigits& n : differ()) {
-      const auto at = static_cast<size_t>(std::ranges::count_if(numbers_in(older), [&](const NameDigits& o) { return o.begin < n.begin; }));
-      const bool goes_up = step.is_named && n.begin < step.begin && is_epochs(older, n) && value(older, n) < value(newer, there[at]);
-      if (n.begin != step.begin && !goes_up) return true;
-    }
-    return false;
+    return is_in_decimal(older, step) && step.size != step_digits(newer)->size;
   }
 };
 
-void check_order(const RunFolder& run) {
+std::vector<std::string> names_of(const RunFolder& run) {
   std::vector<std::string> names;
   for (const Step& s : run.steps)
     if (!s.unfinished) names.push_back(split_path(s.path).name);
-  const auto unclear = std::ranges::adjacent_find(names, [](const auto& a, const auto& b) { return TwoNames{a, b}.is_order_unclear(); });
-  if (unclear == names.end()) return;
-  const std::string& name = *unclear;
+  return names;
+}
+
+// Whether it numbers all of these, and none like another.
+bool tells_apart(const std::vector<std::string>& names, const std::string& pattern) {
+  const std::regex regex(pattern);
+  std::set<std::string> numbers;
+  std::smatch match;
+  return std::ranges::all_of(
+      names, [&](const std::string& name) { return std::regex_search(name, match, regex) && numbers.insert(match[1].str()).second; });
+}
+
+// Why the numbers of the steps do not say which of two is newer: another number may count runs, or what the step's counts anew.
+std::optional<Problem> why_order_is_unclear(const RunFolder& run) {
+  const std::vector<std::string> names = names_of(run);
+  const auto found = std::ranges::adjacent_find(names, [](const std::string& a, const std::string& b) {
+    const TwoNames two{a, b};
+    return two.is_tie() || two.is_of_fractions() || !two.unclear().empty();
+  });
+  if (found == names.end()) return std::nullopt;
+  const std::string& name = *found;
   Problem p = make_problem(ProblemId::step_ambiguous, {.path = run.folder});
-  p.what = "the numbers in '" + name + "' and '" + unclear[1] + "' do not say which is newer";
+  p.what = "the numbers in '" + name + "' and '" + found[1] + "' do not say which is newer";
   p.remedy = Remedy::kNumberOfStep;
   const NameDigits step = *step_digits(name);
-  const std::vector<NameDigits> differ = TwoNames{name, unclear[1]}.differ();
-  const bool is_tie = step_number(name) == step_number(unclear[1]);
-  const bool is_of_decimals = is_tie && differ.size() == 1;  // of one run for each learning rate, say
-  if (!is_in_decimal(name, step) && !is_of_decimals) p.names.push_back("'" + pattern_for(name, step.begin, OtherDigits::kThese) + "'");
-  for (const NameDigits& n : differ)
-    if (!is_in_decimal(name, n) && (n.begin != step.begin || !is_tie))
-      p.names.push_back("'" + pattern_for(name, n.begin, OtherDigits::kAny) + "'");
-  if (p.names.empty()) p.names = {"'step-([0-9]+)$'"};
-  throw Error(std::move(p));
+  const std::vector<NameDigits> unclear = TwoNames{name, found[1]}.unclear();
+  std::vector<std::string> counting;
+  if (!is_in_decimal(name, step)) {
+    if (!unclear.empty()) p.names.push_back(pattern_for(name, step.begin, OtherDigits::kThese));
+    counting.push_back(pattern_for(name, step.begin, OtherDigits::kAny));
+  }
+  for (const NameDigits& n : unclear)
+    if (!is_in_decimal(name, n)) counting.push_back(pattern_for(name, n.begin, OtherDigits::kAny));
+  std::ranges::copy_if(counting, std::back_inserter(p.names), [&](const std::string& c) { return tells_apart(names, c); });
+  if (p.names.empty()) p.names = {"step-([0-9]+)$"};
+  for (std::string& pattern : p.names) pattern = "'" + pattern + "'";
+  return p;
 }
 
 // Sets `broken` for steps whose name says that they are unfinished, and for those that lack the mark of the newest marked step before them.
@@ -526,7 +564,7 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
   }
   if (pattern.empty() && !run.steps.empty()) {
     take_one_kind(run);
-    check_order(run);
+    run.unclear_order = why_order_is_unclear(run);
     for (const DirEntry& e : store.list(run.folder))  // last.ckpt
       if (e.kind == FileKind::kDirectory && !e.link && !last_integer(e.name) && !is_working_name(e.name) && !is_unfinished_name(e.name) &&
           is_checkpoint_folder(store, run.folder + "/" + e.name))
@@ -536,6 +574,10 @@ RunFolder find_run(Store& store, const std::string& given, const std::string& pa
   judge_by_parts(run.steps);
   judge_by_notes(store, run);
   return run;
+}
+
+void check_order(const RunFolder& run) {
+  if (run.unclear_order) throw Error(*run.unclear_order);
 }
 
 std::optional<Problem> why_broken(Store& store, const std::string& path, const OpenOptions& options) {
@@ -562,6 +604,7 @@ std::string find_step(Store& store, const StepQuery& query, const OpenOptions& o
   std::erase_if(steps, [](const Step& s) { return s.unfinished; });
   const std::vector<Step> finished = steps;
   const bool latest = wanted == "latest";
+  if (latest) check_order(run);
   const std::optional<uint64_t> number = latest ? std::nullopt : decimal<uint64_t>(wanted);
   if (!latest && !number) fail(ProblemId::usage, {.setting = "step"}, wanted, "a number or 'latest'");
   for (const Step& s : run.steps)

@@ -29,7 +29,8 @@ struct RunFolder {
   std::string folder;  // that contains the steps
   std::vector<Step>
       steps;  // ascending; `broken` is set for those that are unfinished, lack their mark or a part, or are known to be damaged
-  std::vector<std::string> beside = {};  // names of folders that are checkpoints, but no steps: see find_run
+  std::vector<std::string> beside = {};                 // names of folders that are checkpoints, but no steps: see find_run
+  std::optional<Problem> unclear_order = std::nullopt;  // why the order of `steps` may not be that in which they were saved
 };
 
 // The steps in a folder, or in the only folder below it that has any, such as `checkpoints/` of many trainers. `pattern`: a regular
@@ -41,6 +42,9 @@ struct RunFolder {
 // save counts as one, whatever it holds so far, and so does an empty folder with the name of a step. Opens no step. Throws step_ambiguous if
 // several folders hold steps, or names of several kinds may be those of steps.
 RunFolder find_run(Store& store, const std::string& folder, const std::string& pattern);
+
+// Throws why the order is unclear. Who wants one number need not ask.
+void check_order(const RunFolder& run);
 
 // The problem if a folder's name says that its save did not finish.
 std::optional<Problem> unfinished_by_name(const std::string& folder);

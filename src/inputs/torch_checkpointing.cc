@@ -42,39 +42,16 @@ bool has_metadata(Found& found) {
                            : found.is_file() && found.name() == kItemMetadata;
 }
 
-// Which number in the path of a file is its rank: the last behind the word, else the first of which all ranks have a file.
-class RankNumbers {
- public:
-  RankNumbers(const std::vector<std::string>& paths, uint32_t world_size) : world_size_(world_size) {
-    for (const std::string& path : paths)
-      for (const NameDigits& n : numbers_in(path))
-        if (const auto rank = rank_at(path, n)) ranks_[around(path, n)].insert(*rank);
-  }
+// The number in the path of a file that is its rank: the last behind that word.
+std::optional<NameDigits> rank_in(const std::string& path) {
+  std::optional<NameDigits> found;
+  for (const NameDigits& n : numbers_in(path))
+    for (const std::string_view word : {"rank", "rank_", "rank-", "rank="})
+      if (std::string_view(path).substr(0, n.begin).ends_with(word)) found = n;
+  return found && decimal<uint32_t>(std::string_view(path).substr(found->begin, found->size)) ? found : std::nullopt;
+}
 
-  std::optional<NameDigits> in(const std::string& path) const {
-    const std::vector<NameDigits> numbers = numbers_in(path);
-    for (auto n = numbers.rbegin(); n != numbers.rend(); ++n)
-      for (const std::string_view word : {"rank", "rank_", "rank-"})
-        if (std::string_view(path).substr(0, n->begin).ends_with(word) && rank_at(path, *n)) return *n;
-    const auto has_all = [&](const NameDigits& n) { return rank_at(path, n) && ranks_.at(around(path, n)).size() == world_size_; };
-    const auto n = std::ranges::find_if(numbers, has_all);
-    return n == numbers.end() ? std::nullopt : std::optional(*n);
-  }
-
- private:
-  std::optional<uint32_t> rank_at(const std::string& path, const NameDigits& n) const {
-    const auto rank = decimal<uint32_t>(std::string_view(path).substr(n.begin, n.size));
-    return rank && *rank < world_size_ ? rank : std::nullopt;
-  }
-  static std::pair<std::string, std::string> around(const std::string& path, const NameDigits& n) {
-    return {path.substr(0, n.begin), path.substr(n.begin + n.size)};
-  }
-
-  const uint32_t world_size_;
-  std::map<std::pair<std::string, std::string>, std::set<uint32_t>> ranks_;
-};
-
-// Of a file that a layout has put into a folder: the name of the file without the rank, or that of the folder where nothing else is left of it.
+// Of a file that a layout has put into a folder, such as rank_0/optim.pt: the name of the file without the rank, or that of the folder where nothing else is left of it.
 Named named_by_layout(const std::string& path, const NameDigits& of_rank) {
   const size_t begin = path.rfind('/') + 1, dot = path.rfind('.');
   Named named{.rank = *decimal<uint32_t>(path.substr(of_rank.begin, of_rank.size))};
@@ -182,13 +159,13 @@ class Opening {
       if (!is_item) unexplained.push_back(path);
       else ++unlisted_ranks_[named->item];
     };
+    const bool is_listed = has_metadata(found_);
     for (const DirEntry& e : found_.entries()) {
-      if (e.kind == FileKind::kDirectory && has_metadata(found_)) list_below(e, in_folders);
+      if (e.kind == FileKind::kDirectory && !e.link && !e.name.starts_with('.') && is_listed) list_below(e.name, in_folders);
       if (e.kind != FileKind::kDirectory && e.name != kItemMetadata && !named_.contains(e.name)) add(e.name, parse_name(e.name));
     }
-    const RankNumbers numbers(in_folders, world_size_);
     for (const std::string& path : in_folders) {
-      const auto of_rank = numbers.in(path);
+      const auto of_rank = rank_in(path);
       add(path, of_rank ? std::optional(named_by_layout(path, *of_rank)) : std::nullopt);
     }
     std::erase_if(items, [](const auto& item) { return item.second.empty(); });
@@ -197,13 +174,15 @@ class Opening {
     findings_.back().names = std::move(unexplained);
   }
 
-  // Files that no listed item has, in a folder and below.
-  void list_below(const DirEntry& e, std::vector<std::string>& paths, unsigned levels = 4) const {
-    if (e.link || e.name.starts_with('.') || levels == 0) return;
-    for (DirEntry inner : store_.list(path_ + "/" + e.name)) {
-      inner.name = e.name + "/" + inner.name;
-      if (inner.kind == FileKind::kDirectory) list_below(inner, paths, levels - 1);
-      else if (!named_.contains(inner.name)) paths.push_back(inner.name);
+  // Files that no listed item has, in a folder and below, but for other checkpoints.
+  void list_below(const std::string& folder, std::vector<std::string>& paths, unsigned levels = 4) const {
+    std::vector<DirEntry> entries = store_.list(path_ + "/" + folder);
+    std::erase_if(entries, [](const DirEntry& e) { return e.link || e.name.starts_with('.'); });
+    if (std::ranges::any_of(entries, [](const DirEntry& e) { return is_sole_metadata_name(e.name); })) return;
+    for (const DirEntry& e : entries) {
+      const std::string inner = folder + "/" + e.name;
+      if (e.kind == FileKind::kDirectory && levels > 1) list_below(inner, paths, levels - 1);
+      if (e.kind == FileKind::kRegular && !named_.contains(inner)) paths.push_back(inner);
     }
   }
 

@@ -57,8 +57,9 @@ TEST_CASE("the steps of a run differ in the numbers of their names alone") {
       for (const char* name : names) io.put(std::string("run/") + name + "/.metadata", "x");
     }
     size_t count() { return steps(io).size(); }
+    bool is_clear() { return !find_run(io, "run", "").unclear_order; }
     std::string error() {
-      return error_id([&] { find_run(io, "run", ""); });
+      return error_id([&] { check_order(find_run(io, "run", "")); });
     }
   };
   Run beside{"step-20", "step-100", "step-100.bak", "on2", "llama-7b"};
@@ -80,6 +81,18 @@ TEST_CASE("the steps of a run differ in the numbers of their names alone") {
   CHECK(Run{"ep2.1", "ep1.9"}.error() == "step_ambiguous");
   CHECK(Run{"e0-step9", "e1-step10"}.count() == 2);
   CHECK(Run{"the-step9", "the-step10"}.count() == 2);
+  CHECK(Run{"Epoch=0-Step=100", "Epoch=1-Step=200"}.is_clear());
+  CHECK(Run{"step=100-epoch=0", "step=200-epoch=1"}.is_clear());
+  CHECK(Run{"epoch-0-steps-100", "epoch-1-steps-200"}.is_clear());
+  CHECK(Run{"epoch0_iters100", "epoch1_iters200"}.is_clear());
+  CHECK(Run{"step=100-loss=1.5e-05", "step=200-loss=1.25e-06"}.is_clear());
+  CHECK(Run{"lr0.1-step100", "lr0.01-step200"}.error() == "step_ambiguous");
+  CHECK(Run{"llama-3.1-step1", "llama-3.2-step2"}.error() == "step_ambiguous");
+  CHECK(Run{"20250201120000123456-step-1", "20250131120000123456-step-2"}.error() == "step_ambiguous");
+  CHECK(Run{"ckpt-0.5", "ckpt-0.25"}.error() == "step_ambiguous");
+  CHECK(Run{"step-5", "step-05"}.error() == "step_ambiguous");
+  Run anew{"epoch_1_step_250", "epoch_0_step_500"};
+  CHECK(found(anew.io, "250") == "run/epoch_1_step_250");
   CHECK(Run{"loss=0.9-step=1", "loss=0.12-step=2", "loss=0.4-step=3"}.count() == 3);
   CHECK(Run{"final-v1", "qwen-2"}.error() == "step_ambiguous");
   CHECK(Run{"step-1", "epoch_1"}.error() == "step_ambiguous");
