@@ -1,6 +1,7 @@
 #include "maps/builtin.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/text.h"
 #include "maps/builtin_texts.h"
@@ -24,10 +25,22 @@ bool has_family(std::string_view text, std::string_view family) {
   return false;
 }
 
-// Whether a text that is not read yet may name the key: what follows its last number stands there as it is, where names have no variables.
+// Whether a text that is not read yet may name the key on the left of a line: what follows its last number stands there as the end of a name,
+// behind the same digit or an index, where names have no variables.
 bool may_name(std::string_view text, std::string_view key) {
-  const size_t number = key.find_last_of("0123456789");
-  return text.find('$') != text.npos || text.find(number == key.npos ? key : key.substr(number + 1)) != text.npos;
+  if (text.find('$') != text.npos || text.find("{*}") != text.npos) return true;
+  const auto is_in_name = [](char c, char brace) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == brace;
+  };
+  const size_t number = key.find_last_of("0123456789") + 1;  // 0: none
+  const std::string_view rest = key.substr(number);
+  for (size_t at = text.find(rest); at != text.npos; at = text.find(rest, at + 1)) {
+    const std::string_view before = text.substr(0, at), line = before.substr(before.rfind('\n') + 1);
+    const char last = line.empty() ? ' ' : line.back(), next = at + rest.size() < text.size() ? text[at + rest.size()] : ' ';
+    const bool begins = number > 0 ? last == '}' || last == key[number - 1] : !is_in_name(last, '}');
+    if (begins && !is_in_name(next, '{') && line.find('=') == line.npos) return true;
+  }
+  return false;
 }
 
 // The maps of the model that a name begins with, else the name that is nearest, else what a name looks like.
@@ -83,7 +96,8 @@ std::string map_taking(std::span<const std::string_view> keys, std::string_view 
 
 std::string releases_of(std::span<const std::string_view> keys, const Limits& limits) {
   for (const BuiltinMap& m : builtin_maps()) {
-    const bool may_tell = m.text.find("\nrelease ") != m.text.npos && !keys.empty() && may_name(m.text, keys.front());
+    const bool may_tell =
+        m.text.find("\nrelease ") != m.text.npos && !keys.empty() && may_name(m.text, keys.front()) && may_name(m.text, keys.back());
     if (!may_tell) continue;                                          // to read a map takes a tenth of a small checkpoint's time
     const ModelMap map = parse(m.text, std::string(m.name), limits);  // names alone: what the lines move needs no proof here
     const auto place = place_of_release(map, keys);
