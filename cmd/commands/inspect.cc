@@ -59,7 +59,8 @@ void understand_path(InspectOptions& o, Option& argument, Context& context) {
   const auto facts = context.store.facts(o.source.path);
   if (!facts) return;
   if (facts->kind == FileKind::kDirectory) {
-    if (o.source.step.empty() && !is_checkpoint_folder(context.store, o.source.path)) argument.opens(Access::kRun);
+    if (!o.source.step.empty() || has_metadata(context.store, o.source.path)) return;
+    if (!is_checkpoint_folder(context.store, o.source.path)) argument.opens(Access::kRun);
     return;
   }
   const std::string folder = folder_around(o.source.path);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "catalog/kind.h"
 #include "catalog/structure.h"
+#include "inputs/dcp.h"
 #include "inputs/open.h"
 #include "inputs/step_notes.h"
 #include "select/training_state.h"
@@ -103,6 +104,11 @@ bool describes(const DirEntry& e) { return e.kind == FileKind::kRegular && descr
 
 bool is_checkpoint_folder(Store& store, const std::string& path) { return std::ranges::any_of(store.list(path), describes); }
 
+bool has_metadata(Store& store, const std::string& folder) {
+  const auto facts = store.facts(folder + "/" + std::string(kMetadata));
+  return facts && facts->kind == FileKind::kRegular;
+}
+
 bool looks_like_checkpoint(const std::vector<DirEntry>& entries) {
   return std::ranges::any_of(entries, [](const DirEntry& e) {
     const FileRole role = role_of(e.name);
@@ -144,7 +150,8 @@ std::vector<std::string> checkpoints_below(Store& store, const std::string& fold
 std::optional<std::string> only_checkpoint_below(Store& store, const std::string& given) {
   const std::string folder = without_trailing_slashes(given);
   const std::optional<FileFacts> facts = store.facts(folder);
-  if (!facts || facts->kind != FileKind::kDirectory || looks_like_checkpoint(store.list(folder))) return std::nullopt;
+  if (!facts || facts->kind != FileKind::kDirectory || has_metadata(store, folder) || looks_like_checkpoint(store.list(folder)))
+    return std::nullopt;
   std::vector<std::string> found = checkpoints_below(store, folder);
   std::erase_if(found,
                 [&](const std::string& path) { return std::ranges::any_of(names_from(path, folder.size() + 1), is_unfinished_name); });

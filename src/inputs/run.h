@@ -64,6 +64,8 @@ std::string find_step(Store& store, const StepQuery& query, const OpenOptions& o
 // Finds the folders that are the checkpoints of a step, by their names and the names of their files. Opens none.
 
 bool is_checkpoint_folder(Store& store, const std::string& path);
+// Whether a folder, whose facts were asked for, has a `.metadata`: known sooner than all that is in it, and nearly every checkpoint has one.
+bool has_metadata(Store& store, const std::string& folder);
 // Whether these are the entries of a checkpoint, or of one whose save was cut short.
 bool looks_like_checkpoint(const std::vector<DirEntry>& entries);
 

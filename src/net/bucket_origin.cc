@@ -95,7 +95,7 @@ std::string add_page(std::string_view page, const std::string& prefix, Listing& 
 
 }  // namespace
 
-Listing BucketOrigin::list(const std::string& folder) {
+Listing BucketOrigin::list(const std::string& folder, const FirstPage& first) {
   const Place place = place_of(folder);
   const std::string prefix = place.key.empty() ? "" : place.key + "/";
   Listing listing;
@@ -108,6 +108,7 @@ Listing BucketOrigin::list(const std::string& folder) {
     if (!answer.ok()) refuse(folder, answer);
     if (page.find("<ListBucketResult") == page.npos) refuse_strange(folder, answer, "an answer that is no listing", "S3's");
     const std::string before = std::exchange(token, add_page(page, prefix, listing));
+    if (before.empty() && !token.empty()) first(listing);
     if (!token.empty() && token == before) fail(ProblemId::net_refused, {.path = folder}, "the same page of a listing twice");
   } while (!token.empty());
   return listing;

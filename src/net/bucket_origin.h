@@ -9,7 +9,7 @@ namespace dcp::net {
 class BucketOrigin : public Origin {
  public:
   using Origin::Origin;
-  Listing list(const std::string& folder) override;
+  Listing list(const std::string& folder, const FirstPage& first) override;
   std::optional<ObjectFacts> look(const std::string& path) override;
   HttpRequest get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) override;
 

@@ -237,7 +237,7 @@ Problem Http::problem_of(const Turn& turn, unsigned tries) {
 }
 
 HttpAnswer Http::ask(const std::string& path, const HttpRequest& request, std::string& body, size_t cap) {
-  body.resize(64 << 10);
+  body.resize(1 << 20);  // a page of a listing, which is not to be asked for twice
   for (;;) {
     HttpAnswer answer = send(path, [&](uint64_t) { return request; }, std::as_writable_bytes(std::span(body)), nullptr);
     if (answer.longer && body.size() < cap) {

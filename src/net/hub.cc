@@ -27,7 +27,7 @@ struct Repository {
 class Hub final : public Origin {
  public:
   using Origin::Origin;
-  Listing list(const std::string& folder) override;
+  Listing list(const std::string& folder, const FirstPage& first) override;
   std::optional<ObjectFacts> look(const std::string& path) override;
   HttpRequest get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) override;
   bool renew(const std::string& path, const HttpAnswer& answer) override;
@@ -136,12 +136,12 @@ std::string next_page(const HttpAnswer& answer) {
   return begin == link.npos || end == link.npos || link.find("rel=\"next\"") == link.npos ? "" : link.substr(begin + 1, end - begin - 1);
 }
 
-Listing Hub::list(const std::string& folder) {
+Listing Hub::list(const std::string& folder, const FirstPage& first) {
   const Repository r = repository_of(folder);
   std::string url =
       endpoint(folder) + r.api() + "/tree/" + commit_of(folder, r) + (r.path.empty() ? "" : "/" + percent_encoded(r.path, Slashes::kKept));
   Listing listing;
-  while (!url.empty()) {
+  for (bool is_first = true; !url.empty(); is_first = false) {
     std::string body;
     const HttpAnswer answer = ask(folder, "GET", url, body);
     if (answer.status == 404 && !r.path.empty()) return {};
@@ -156,13 +156,14 @@ Listing Hub::list(const std::string& folder) {
       else if (size != e.end() && size->is_number_unsigned()) listing.objects[name] = {.bytes = size->get<uint64_t>()};
     }
     url = joined_url(url, next_page(answer));
+    if (is_first && !url.empty()) first(listing);
   }
   return listing;
 }
 
 std::optional<ObjectFacts> Hub::look(const std::string& path) {
   if (repository_of(path).path.empty()) return std::nullopt;
-  const Listing around = list(folder_around(path));
+  const Listing around = list(folder_around(path), [](const Listing&) {});
   const auto found = around.objects.find(split_path(path).name);
   return found == around.objects.end() ? std::nullopt : std::optional(found->second);
 }

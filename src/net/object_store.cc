@@ -43,50 +43,63 @@ std::vector<std::string> range_headers(const ObjectFacts& facts, uint64_t first,
 
 // ---- what there is
 
-// The listing of `folder`, asked for by one thread at a time.
-std::shared_ptr<const ObjectStore::Listed> ObjectStore::listed(const std::string& folder) {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    std::shared_ptr<Listed>& at = listings_[folder];
-    if (at && at->is_coming) {
-      changed_.wait(lock);
-      continue;
-    }
-    if (at && Clock::now() - at->when < kFresh) return at;
-    const auto mine = at = std::make_shared<Listed>();
-    lock.unlock();
-    try {
-      mine->listing = origin_->list(folder);
-    } catch (...) {
-      lock.lock();
-      listings_.erase(folder);
-      changed_.notify_all();
-      throw;
-    }
-    lock.lock();
-    mine->when = Clock::now();
-    mine->is_coming = false;
+void ObjectStore::ask(const std::string& folder, Listed& listed) {
+  const auto become = [&](auto state) {
+    listed.state = state;
     changed_.notify_all();
-    return mine;
+  };
+  try {
+    Listing whole = origin_->list(folder, [&](const Listing& first) {
+      const std::lock_guard lock(mutex_);
+      listed.first = first;
+      listed.first.complete = false;
+      become(Listed::kBegun);
+    });
+    const std::lock_guard lock(mutex_);
+    listed.whole = std::move(whole);
+    listed.when = Clock::now();
+    become(Listed::kHere);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    listed.failure = std::current_exception();
+    become(Listed::kFailed);
   }
 }
 
+// The listing of `folder`, or its first page, if that is enough.
+std::shared_ptr<const Listing> ObjectStore::listed(const std::string& folder, const IsEnough& is_enough) {
+  std::unique_lock lock(mutex_);
+  std::shared_ptr<Listed>& known = listings_[folder];
+  if (!known || known->state == Listed::kFailed || (known->state == Listed::kHere && Clock::now() - known->when >= kFresh)) {
+    const auto mine = std::make_shared<Listed>();
+    mine->work = std::make_unique<SerialQueue>();
+    mine->work->run([this, folder, at = mine.get()] { ask(folder, *at); });
+    known = mine;
+  }
+  const std::shared_ptr<Listed> at = known;
+  changed_.wait(lock, [&] { return at->state >= Listed::kHere || (at->state == Listed::kBegun && is_enough(at->first)); });
+  if (at->state >= Listed::kHere) at->work.reset();
+  if (at->state == Listed::kFailed) std::rethrow_exception(at->failure);
+  return {at, at->state == Listed::kHere ? &at->whole : &at->first};
+}
+
 // The same if it is here, or on its way.
-std::shared_ptr<const ObjectStore::Listed> ObjectStore::known(const std::string& folder) {
+std::shared_ptr<const Listing> ObjectStore::known(const std::string& folder, const std::string& name) {
   {
     const std::lock_guard lock(mutex_);
     const auto at = listings_.find(folder);
-    if (at == listings_.end() || (!at->second->is_coming && Clock::now() - at->second->when >= kFresh)) return nullptr;
+    if (at == listings_.end() || !at->second || at->second->state == Listed::kFailed) return nullptr;
+    if (at->second->state == Listed::kHere && Clock::now() - at->second->when >= kFresh) return nullptr;
   }
-  return listed(folder);
+  return listed(folder, [&](const Listing& first) { return first.objects.contains(name); });
 }
 
 std::optional<ObjectFacts> ObjectStore::find(const std::string& path) {
   const SplitPath split = split_path(path);
-  if (const auto around = known(folder_around(path))) {
-    const auto at = around->listing.objects.find(split.name);
-    if (at != around->listing.objects.end()) return at->second;
-    if (around->listing.complete) return std::nullopt;
+  if (const auto around = known(folder_around(path), split.name)) {
+    const auto at = around->objects.find(split.name);
+    if (at != around->objects.end()) return at->second;
+    if (around->complete) return std::nullopt;
   }
   {
     const std::lock_guard lock(mutex_);
@@ -100,22 +113,23 @@ std::optional<ObjectFacts> ObjectStore::find(const std::string& path) {
 
 std::optional<FileFacts> ObjectStore::facts(const std::string& path) {
   const FileFacts folder{.kind = FileKind::kDirectory};
-  if (const auto around = known(folder_around(path)); around && around->listing.complete) {
-    const std::string name = split_path(path).name;
-    if (const auto at = around->listing.objects.find(name); at != around->listing.objects.end()) return file_facts(at->second);
-    return around->listing.folders.contains(name) ? std::optional(folder) : std::nullopt;
+  const std::string name = split_path(path).name;
+  if (const auto around = known(folder_around(path), name)) {
+    if (const auto at = around->objects.find(name); at != around->objects.end()) return file_facts(at->second);
+    if (around->complete) return around->folders.contains(name) ? std::optional(folder) : std::nullopt;
   }
-  if (origin_->lists() && !listed(path)->listing.empty()) return folder;
+  const auto is_folder = [&] { return !listed(path, [](const Listing& first) { return !first.empty(); })->empty(); };
+  if (origin_->lists() && is_folder()) return folder;
   if (const auto found = find(path)) return file_facts(*found);
-  return !origin_->lists() && !listed(path)->listing.empty() ? std::optional(folder) : std::nullopt;
+  return !origin_->lists() && is_folder() ? std::optional(folder) : std::nullopt;
 }
 
 std::vector<DirEntry> ObjectStore::list(const std::string& folder) {
-  const auto here = listed(folder);
+  const auto here = listed(folder, [](const Listing&) { return false; });
   std::vector<DirEntry> entries;
-  for (const auto& [name, facts] : here->listing.objects) entries.push_back({.name = name, .kind = FileKind::kRegular});
-  for (const std::string& name : here->listing.folders)
-    if (!here->listing.objects.contains(name)) entries.push_back({.name = name, .kind = FileKind::kDirectory});
+  for (const auto& [name, facts] : here->objects) entries.push_back({.name = name, .kind = FileKind::kRegular});
+  for (const std::string& name : here->folders)
+    if (!here->objects.contains(name)) entries.push_back({.name = name, .kind = FileKind::kDirectory});
   if (entries.empty()) fail(ProblemId::io_list, {.path = folder}, "no such folder");
   std::ranges::sort(entries, {}, &DirEntry::name);
   return entries;
@@ -150,7 +164,8 @@ Handle ObjectStore::open_read(const std::string& path) {
 
 std::optional<Handle> ObjectStore::open_beneath(const std::string& root, std::string_view name, FollowLinks) {
   const std::string path = (root.ends_with('/') ? root : root + "/") + std::string(name);
-  if (origin_->lists()) listed(folder_around(path));  // one listing instead of a look at each object
+  if (origin_->lists())  // one listing instead of a look at each object
+    listed(folder_around(path), [&](const Listing& first) { return first.objects.contains(split_path(path).name); });
   const std::optional<ObjectFacts> facts = find(path);
   return facts ? std::optional(handle_of(path, *facts, true)) : std::nullopt;
 }

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/workers.h"
 #include "net/origin.h"
 
 namespace dcp::net {
@@ -43,10 +45,13 @@ class ObjectStore final : public Store {
     ObjectFacts facts;
     std::map<uint64_t, std::shared_ptr<Block>> blocks;  // by their first byte; they do not overlap
   };
+  // A listing, which a thread of its own asks for: what its first page has is read while others come.
   struct Listed {
-    Listing listing;
+    Listing first, whole;
+    enum { kComing, kBegun, kHere, kFailed } state = kComing;
     Clock::time_point when{};
-    bool is_coming = true;
+    std::unique_ptr<SerialQueue> work;
+    std::exception_ptr failure;
   };
 
   struct Looked {
@@ -54,8 +59,10 @@ class ObjectStore final : public Store {
     Clock::time_point when;
   };
 
-  std::shared_ptr<const Listed> listed(const std::string& folder);
-  std::shared_ptr<const Listed> known(const std::string& folder);
+  using IsEnough = std::function<bool(const Listing&)>;
+  std::shared_ptr<const Listing> listed(const std::string& folder, const IsEnough& is_enough);
+  std::shared_ptr<const Listing> known(const std::string& folder, const std::string& name);
+  void ask(const std::string& folder, Listed& listed);
   std::optional<ObjectFacts> find(const std::string& path);
   Handle handle_of(const std::string& path, const ObjectFacts& facts, bool is_inner);
   std::shared_ptr<Object> object(Handle file);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,7 +34,9 @@ class Origin {
   explicit Origin(Http& http) : http_(http) {}
   virtual ~Origin() = default;
 
-  virtual Listing list(const std::string& folder) = 0;                   // empty: there is none
+  // Empty: there is none. Where it takes several requests, `first` gets what the first one gave.
+  using FirstPage = std::function<void(const Listing&)>;
+  virtual Listing list(const std::string& folder, const FirstPage& first) = 0;
   virtual std::optional<ObjectFacts> look(const std::string& path) = 0;  // nullopt: there is no such object
   // Of bytes [first, last] of the object as it was when its facts were found.
   virtual HttpRequest get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) = 0;

@@ -30,7 +30,7 @@ std::string encoded_url(const std::string& path) {
 class Web final : public Origin {
  public:
   using Origin::Origin;
-  Listing list(const std::string& folder) override;
+  Listing list(const std::string& folder, const FirstPage&) override;
   std::optional<ObjectFacts> look(const std::string& path) override;
   HttpRequest get(const std::string& path, const ObjectFacts& facts, uint64_t first, uint64_t last) override;
   bool renew(const std::string& path, const HttpAnswer& answer) override;
@@ -72,7 +72,7 @@ std::optional<ObjectFacts> Web::look(const std::string& path) {
   return facts_of(answer);
 }
 
-Listing Web::list(const std::string& folder) {
+Listing Web::list(const std::string& folder, const FirstPage&) {
   Listing found{.complete = false};
   std::exception_ptr refused;  // some servers answer 403 for what is not there
   for (const char* name : kDescriptions) {

@@ -314,10 +314,11 @@ def uploaded(server, folder):
     s3.create_bucket(Bucket="weed")
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = str(path.relative_to(folder))
-        for key in [name, f"{ODD}/{name.removeprefix('dcp/')}"] if name.startswith("dcp/") else [name]:
+        for key in [name, *(name.replace("dcp", other, 1) for other in [ODD, "wide"])] if name.startswith("dcp/") else [name]:
             s3.put_object(Bucket="weed", Key=key, Body=path.read_bytes())
     for n in range(1100):  # more than a page
         s3.put_object(Bucket="weed", Key=f"many/step-{n}/__0_0.distcp", Body=b"x")
+        s3.put_object(Bucket="weed", Key=f"wide/notes-{n}", Body=b"x")
 
 
 def part_seaweedfs(t, folder):
@@ -333,6 +334,12 @@ def part_seaweedfs(t, folder):
         listed = json.loads(t.run("list", "s3://weed/many", "--json", **variables)[1] or "{}")
         if len(listed.get("steps", [])) != 1100:
             FAULTS.append(f"{len(listed.get('steps', []))} of 1100 steps are listed")
+        # The listing, its other page beside the metadata, and what the objects say.
+        proxy = Proxy(server.port, Faults(latency=0.5))
+        t.says(0, "", "inspect", "s3://weed/wide", **aws(proxy))
+        if not any("continuation-token" in r for r in proxy.requests) or proxy.round_trips() > 3:
+            FAULTS.append(f"inspect of 1,100 objects takes {proxy.round_trips()} round trips: {proxy.requests}")
+        proxy.end()
         # Virtual-hosted, by a profile.
         (t.scratch / ".aws").mkdir()
         (t.scratch / ".aws" / "config").write_text(f"[profile v]\nendpoint_url = http://localhost:{server.port}\ns3 =\n  addressing_style = virtual\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")

@@ -30,7 +30,7 @@ class Faults:
 
 class Proxy:
     def __init__(self, upstream_port, faults=None, tls=None):
-        self.upstream, self.faults, self.requests, self.heads = upstream_port, faults or Faults(), [], []
+        self.upstream, self.faults, self.requests, self.heads, self.spans = upstream_port, faults or Faults(), [], [], []
         self.loop = asyncio.new_event_loop()
         started = threading.Event()
 
@@ -64,6 +64,14 @@ class Proxy:
         finally:
             writer.close()
 
+    def round_trips(self):
+        """The most requests of which each began after the one before had its answer."""
+        count, last = 0, 0.0
+        for begin, end in sorted(self.spans, key=lambda span: span[1]):
+            if begin >= last:
+                count, last = count + 1, end
+        return count
+
     @staticmethod
     def lose(writer):
         writer.transport.abort()
@@ -87,12 +95,14 @@ class Proxy:
             writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\n\r\n" % len(SLOW_DOWN) + (b"" if head.startswith(b"HEAD") else SLOW_DOWN))
             await writer.drain()
             return True
+        begin = self.loop.time() - self.faults.latency
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.upstream, limit=1 << 20)
         try:
             up_writer.write(re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head)[:-2] + b"Connection: close\r\n\r\n" + body)
             return await self.answer(head, up_reader, writer, fault)
         finally:
             up_writer.close()
+            self.spans.append((begin, self.loop.time()))
 
     async def answer(self, request, up_reader, writer, fault):
         head = await up_reader.readuntil(b"\r\n\r\n")
