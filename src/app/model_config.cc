@@ -39,11 +39,8 @@ std::string known_model_type(const maps::Config& config) {
 }
 
 maps::KeepsFloat32 kept_by_family(const maps::Config& config, DType as) {
-  if (const auto map = maps::published_map(known_model_type(config), Limits())) return maps::kept_in_float32(*map, as);
-  maps::KeepsFloat32 whole = maps::kept_of_type(config.model_type(), as);
-  maps::KeepsFloat32 text = maps::kept_of_type(config.within("text_config").model_type(), as);
-  if (!whole || !text) return whole ? whole : text;
-  return [whole = std::move(whole), text = std::move(text)](std::string_view key) { return whole(key) || text(key); };
+  if (const auto map = maps::published_map(config.model_type(), Limits())) return maps::kept_in_float32(*map, as);
+  return maps::kept_of_types(config.model_types(), as);
 }
 
 maps::KeepsFloat32 kept_by_family(const std::string& named, const std::vector<std::string>& folders, DType as, Store& store) {

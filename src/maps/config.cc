@@ -68,6 +68,13 @@ Config Config::within(std::string_view path) const {
 
 std::string Config::model_type() const { return text("model_type"); }
 
+std::vector<std::string> Config::model_types() const {
+  std::vector<std::string> all;
+  for (const auto& [path, value] : values_)
+    if ((path == "model_type" || path.ends_with(".model_type")) && !value.text.empty()) all.push_back(value.text);
+  return all;
+}
+
 std::string Config::architecture() const { return text("architectures"); }
 
 std::string Config::text(std::string_view path) const {

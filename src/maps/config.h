@@ -30,8 +30,9 @@ class Config {
 
   bool is_given() const { return !path_.empty(); }
   std::string model_type() const;
-  std::string architecture() const;       // the first of `architectures`, or ""
-  bool has(std::string_view path) const;  // and not null
+  std::vector<std::string> model_types() const;  // of the whole, and of all models in it
+  std::string architecture() const;              // the first of `architectures`, or ""
+  bool has(std::string_view path) const;         // and not null
   bool is_true(std::string_view path) const;
   // Throws map_config for a value that is not a natural number. nullopt if it is absent or null.
   std::optional<uint64_t> number(std::string_view path) const;

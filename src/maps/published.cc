@@ -287,18 +287,56 @@ std::vector<std::string> pieces_for(const std::vector<Keep>& keeps, DType as) {
   return pieces;
 }
 
+// What types of models say, of names in memory and published.
+struct KeptWords {
+  std::vector<std::string> pieces, endings, other_endings;  // of names that are not kept
+  std::vector<KeepsFloat32> maps;
+
+  void add(std::string_view words) {
+    for (const std::string_view word : split(words, ' ')) {
+      if (word.empty()) continue;
+      if (word[0] == '=') endings.emplace_back(word.substr(1));
+      else if (word[0] == '!') other_endings.emplace_back(word.substr(1));
+      else pieces.emplace_back(word);
+    }
+  }
+  bool empty() const { return pieces.empty() && endings.empty() && maps.empty(); }
+
+  bool operator()(std::string_view key) const {
+    const std::string name = numberless(key);
+    const auto is_ending = [&](const std::string& ending) { return name == ending || name.ends_with("." + ending); };
+    if (std::ranges::any_of(endings, is_ending)) return true;
+    if (std::ranges::any_of(other_endings, is_ending)) return false;
+    return has_piece(pieces, key) || std::ranges::any_of(maps, [&](const KeepsFloat32& keeps) { return keeps(key); });
+  }
+
+  // layers.*.norm
+  static std::string numberless(std::string_view key) {
+    std::string name;
+    for (; !key.empty(); key.remove_prefix(std::min(key.find('.'), key.size() - 1) + 1)) {
+      const std::string_view part = key.substr(0, key.find('.'));
+      const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+      name += (name.empty() ? "" : ".") + std::string(is_number ? "*" : part);
+    }
+    return name;
+  }
+};
+
 }  // namespace
 
-KeepsFloat32 kept_of_type(std::string_view model_type, DType as) {
-  const auto its = std::ranges::find(kKept, model_type, [](const auto& kept) { return kept.model_type; });
-  if (its == std::end(kKept)) return {};
-  std::vector<Keep> keeps;
-  for (const bool only_float16 : {false, true})
-    for (const std::string_view piece : split(only_float16 ? its->for_float16 : its->always, ' '))
-      if (!piece.empty()) keeps.push_back({.piece = std::string(piece), .only_float16 = only_float16});
-  std::vector<std::string> pieces = pieces_for(keeps, as);
-  if (pieces.empty()) return {};
-  return [pieces = std::move(pieces)](std::string_view key) { return has_piece(pieces, key); };
+KeepsFloat32 kept_of_types(const std::vector<std::string>& model_types, DType as) {
+  if (bytes_of(as) >= bytes_of(DType::float32)) return {};
+  KeptWords words;
+  for (const std::string& type : model_types) {
+    const auto map = published_map(type, Limits());
+    KeepsFloat32 of_map = map ? kept_in_float32(*map, as) : KeepsFloat32();
+    if (of_map) words.maps.push_back(std::move(of_map));
+    const auto its = std::ranges::find(kKept, type, [](const auto& kept) { return kept.model_type; });
+    if (map || its == std::end(kKept)) continue;
+    words.add(its->always);
+    if (as == DType::float16) words.add(its->for_float16);
+  }
+  return words.empty() ? KeepsFloat32() : words;
 }
 
 KeepsFloat32 kept_in_float32(const ModelMap& map, DType as) {

@@ -56,8 +56,9 @@ using KeepsFloat32 = std::function<bool(std::string_view)>;
 // What the `keep` lines of a map say for this dtype.
 KeepsFloat32 kept_in_float32(const ModelMap& map, DType as);
 
-// What transformers says of a model_type that has no map: by pieces of names alone.
-KeepsFloat32 kept_of_type(std::string_view model_type, DType as);
+// What transformers says of a model of these types, the whole's and those of the models in it: by its lists, or of a type by the map that has its
+// class.
+KeepsFloat32 kept_of_types(const std::vector<std::string>& model_types, DType as);
 
 // And these names, below any root.
 KeepsFloat32 kept_too(KeepsFloat32 keeps, std::set<std::string> names);

@@ -21,6 +21,7 @@ from safetensors.torch import load_file  # noqa: E402
 from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner  # noqa: E402
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict  # noqa: E402
 from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN, _build_checkpoint_conversion_mapping  # noqa: E402
+from transformers.core_model_loading import revert_weight_conversion  # noqa: E402
 from transformers.models.auto import modeling_auto as auto  # noqa: E402
 
 from case import check  # noqa: E402
@@ -111,6 +112,21 @@ def leaves(config, at=""):
     for key, value in config.items():
         found.update(leaves(value, f"{at}{key}.") if isinstance(value, dict) and key.endswith("config") else {at + key: value})
     return found
+
+
+def held(model_class, config, dtype):
+    """The model that from_pretrained(dtype=...) makes, what it holds in memory, and what it would publish: without elements."""
+    default = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        with torch.device("meta"):
+            model = model_class(config)
+    finally:
+        torch.set_default_dtype(default)
+    plan = model._get_dtype_plan(dtype)
+    pieces = re.compile("|".join(p.replace("*", ".*") for p in plan) or "^$")
+    memory = {k: torch.empty_like(t, dtype=torch.float32 if pieces.search(k) else t.dtype, device="meta") for k, t in model.state_dict().items() if t.is_floating_point()}
+    return model, memory, revert_weight_conversion(model, dict(memory))
 
 
 def keep_lines(model):

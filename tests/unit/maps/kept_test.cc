@@ -42,13 +42,32 @@ TEST_CASE("some are kept of float16 alone, and all are as wide as float32") {
 }
 
 TEST_CASE("of a model_type without a map, by transformers' lists") {
-  const KeepsFloat32 half = kept_of_type("t5", DType::float16), moe = kept_of_type("glm4v_moe", DType::bfloat16);
+  const KeepsFloat32 half = kept_of_types({"t5"}, DType::float16), moe = kept_of_types({"glm4v_moe"}, DType::bfloat16);
   CHECK(half("decoder.block.0.layer.2.DenseReluDense.wo.weight"));
   CHECK_FALSE(half("decoder.block.0.layer.2.DenseReluDense.wi.weight"));
   CHECK(moe("model.layers.1.mlp.gate.weight"));
   CHECK_FALSE(moe("model.layers.1.mlp.up_proj.weight"));
-  CHECK_FALSE(kept_of_type("t5", DType::bfloat16));
-  CHECK_FALSE(kept_of_type("nosuch", DType::float16));
+  CHECK_FALSE(kept_of_types({"t5"}, DType::bfloat16));
+  CHECK_FALSE(kept_of_types({"nosuch"}, DType::float16));
+  CHECK_FALSE(kept_of_types({"glm4v_moe"}, DType::float32));
+}
+
+TEST_CASE("published names that have other pieces are listed by their endings, below any root") {
+  const KeepsFloat32 keeps = kept_of_types({"deepseek_v4"}, DType::bfloat16);
+  for (const char* key : {"model.layers.3.attn.attn_sink", "layers.0.hc_attn_base", "hc_attn_base", "app.model.layers.3.ffn.gate.bias"})
+    CHECK(keeps(key));
+  for (const char* key : {"model.layers.3.attn.no_attn_sink", "model.layers.3.attn.attn_sink.more", "model.layers.3.attn.wkv.weight", ""})
+    CHECK_FALSE(keeps(key));
+  const KeepsFloat32 text = kept_of_types({"hy_v4_vl_text"}, DType::bfloat16);
+  CHECK(text("model.layers.1.mlp.gate.weight"));
+  CHECK_FALSE(text("model.layers.1.mlp.linear_gate.weight"));
+}
+
+TEST_CASE("the types of models in one say what they keep, those that have a map, too") {
+  const KeepsFloat32 keeps = kept_of_types({"voxtral", "llama", "deepseek_v3"}, DType::bfloat16);
+  CHECK(keeps("audio_tower.embed_positions.weight"));
+  CHECK(keeps("language_model.model.layers.1.mlp.gate.e_score_correction_bias"));
+  CHECK_FALSE(keeps("language_model.model.layers.1.mlp.up_proj.weight"));
 }
 
 TEST_CASE("names of their own are kept, too") {
