@@ -172,15 +172,18 @@ void follow_by(const maps::ModelMap& to, const maps::Config& config, const maps:
   first.copies = std::move(second.copies);
 }
 
-// Throws the first of the differences of published tensors.
-void check_shapes(const Asked& ask, maps::Config config, const maps::Mapping& made, const Parameters& parameters) {
+// What else transformers asks of what a map has made. Throws the first of the differences of published tensors. Where config.json says that the model
+// has more than the map makes, what is missing is a problem.
+void check_published(const Asked& ask, maps::Config config, const Route& route, maps::Mapping& made, const Parameters& parameters) {
   if (!config.is_given() || !made.problems.empty()) return;
   for (const maps::Setting& s : ask.request.settings)
     if (config.has(s.name)) config.set(s);
   const bool are_made = made.from == maps::Side::kLeft;
-  std::vector<Problem> all =
-      maps::differences(config, are_made ? maps::as_sources(made.targets) : maps::sources_of(ask.q.catalog, parameters));
+  const std::vector<maps::MapSource> published = are_made ? maps::as_sources(made.targets) : maps::sources_of(ask.q.catalog, parameters);
+  std::vector<Problem> all = maps::differences(config, published);
   if (!all.empty()) throw Error(std::move(all.front()));
+  const bool says_itself = !route.map.classes.empty();
+  if (are_made && !route.to && !says_itself && !ask.q.is_filled) made.problems = maps::unmade(config, published);
 }
 
 // weight of weight.absmax, qweight and weight_packed
@@ -197,7 +200,7 @@ maps::Mapping through(const Asked& ask, const AskedModel& model, const Route& ro
   options.from = route.from;
   options.is_state = what == Of::kState;
   maps::Mapping made = maps::apply_to_selected(route.map, model.config, options, ask.q.catalog, parameters);
-  if (what == Of::kModel) check_shapes(ask, model.config, made, parameters);
+  if (what == Of::kModel) check_published(ask, model.config, route, made, parameters);
   if (ask.q.is_filled) made.not_made.clear();
   if (what == Of::kModel && ask.q.is_whole)
     for (const std::string& name : made.not_made)

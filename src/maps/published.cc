@@ -122,6 +122,24 @@ const Condition* unmet_of(const ModelMap& map, const Takers& takers, std::string
 
 bool is_quantized(const Config& config) { return config.has("quantization_config") || config.has("compression_config"); }
 
+std::vector<std::string_view> keys_of(const std::vector<MapSource>& sources) {
+  std::vector<std::string_view> keys;
+  for (const MapSource& s : sources) keys.push_back(s.key);
+  return keys;
+}
+
+// map_tensor_missing
+std::vector<Problem> missing_of(const ModelMap& map, const Config& config, const std::vector<MapSource>& published) {
+  std::vector<Problem> missing;
+  try {
+    const MapOptions options{.from = Side::kRight, .unmapped = Unmapped::kDrop, .lists_sizes = true, .may_mix_dtypes = true};
+    for (Problem& p : apply_map(map, config, options, published, Limits()).problems)
+      if (p.id == ProblemId::map_tensor_missing) missing.push_back(std::move(p));
+  } catch (const Error&) {  // sizes, which are compared by themselves
+  }
+  return missing;
+}
+
 }  // namespace
 
 std::vector<Problem> unused(const Config& config, std::span<const std::string_view> published) {
@@ -145,19 +163,13 @@ std::vector<Problem> unused(const Config& config, std::span<const std::string_vi
 std::optional<Problem> lacking(const Config& config, const std::vector<MapSource>& published) {
   const auto map = published_map(config.model_type(), Limits());
   if (!map || is_quantized(config) || config.architecture() != class_of(config.model_type(), Limits())) return {};
-  std::vector<std::string_view> keys;
-  for (const MapSource& s : published) keys.push_back(s.key);
+  const std::vector<std::string_view> keys = keys_of(published);
   const uint64_t taken = fit_of(*map, Side::kRight, keys).taken;
   const bool are_in_memory = fit_of(*map, Side::kLeft, keys).taken > taken;  // which transformers loads, too
   const bool has_adapter = std::ranges::any_of(keys, [](std::string_view key) { return !adapter_of(key).empty(); });
   if (2 * taken <= keys.size() || are_in_memory || has_adapter) return {};
   std::vector<std::string> missing;
-  try {
-    const MapOptions options{.from = Side::kRight, .unmapped = Unmapped::kDrop, .lists_sizes = true, .may_mix_dtypes = true};
-    for (Problem& p : apply_map(*map, config, options, published, Limits()).problems)
-      if (p.id == ProblemId::map_tensor_missing) missing.push_back(std::move(p.place.tensor));
-  } catch (const Error&) {  // sizes, which are compared by themselves
-  }
+  for (Problem& p : missing_of(*map, config, published)) missing.push_back(std::move(p.place.tensor));
   if (missing.empty()) return {};
   Problem p = make_finding(ProblemId::model_differs, Severity::kDamage, {.path = config.path()},
                            counted(missing.size(), "tensor") + " that " + map->name + " needs " + (missing.size() == 1 ? "is" : "are") +
@@ -165,6 +177,12 @@ std::optional<Problem> lacking(const Config& config, const std::vector<MapSource
   p.hint = "transformers loads the model with new, random values for what is missing";
   p.names = std::move(missing);
   return p;
+}
+
+std::vector<Problem> unmade(const Config& config, const std::vector<MapSource>& published) {
+  const auto map = published_map(config.model_type(), Limits());
+  if (!map || 2 * fit_of(*map, Side::kRight, keys_of(published)).taken <= published.size()) return {};
+  return missing_of(*map, config, published);
 }
 
 struct ConfigShapes::Names {

@@ -32,6 +32,10 @@ std::vector<Problem> unused(const Config& config, std::span<const std::string_vi
 // None where it loads another class, where most names are no published ones, and beside an adapter.
 std::optional<Problem> lacking(const Config& config, const std::vector<MapSource>& published);
 
+// What transformers needs of these, which a map has made for a model of its class: map_tensor_missing, one for each tensor that is not there. None
+// where most names are no published ones.
+std::vector<Problem> unmade(const Config& config, const std::vector<MapSource>& published);
+
 // The shapes that config.json gives to a model's tensors.
 
 // By the names and sizes of the transformers map of its model_type.

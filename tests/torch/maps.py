@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -268,6 +269,22 @@ def add_further_token(folder):
     save_file({**state, **layer, "model.layers.3.eh_proj.weight": torch.rand(32, 64)}, folder / "model.safetensors")
 
 
+def without_biases(name, trained, model, scratch):
+    """Where config.json says that the model has biases, of which the trainer's map makes none, it is refused."""
+    for option in ("attention_bias", "mlp_bias"):
+        if getattr(model.config, option, True):
+            continue
+        config = type(model.config)(**{**model.config.to_dict(), option: True})
+        with torch.device("meta"):
+            lacking = type(model)(config).state_dict().keys() - model.state_dict().keys()
+        config.architectures = [type(model).__name__]
+        config.save_pretrained(scratch / option)
+        result = subprocess.run([DCPCTL, "consolidate", trained, scratch / "no", "--assets", scratch / option], capture_output=True, text=True)
+        says = not lacking or any(key in result.stderr for key in lacking)
+        check(result.returncode == (1 if lacking else 0) and says and (scratch / "no").exists() != bool(lacking), f"{name}: {option}: {result.stderr}")
+        shutil.rmtree(scratch / "no", ignore_errors=True)
+
+
 def from_adapter(name, scratch):
     model = made("deepseek_v3" if name == "kimi_k25" else name)
     model.save_pretrained(scratch / "hf")
@@ -283,6 +300,8 @@ def from_adapter(name, scratch):
     family = name if name == "kimi_k25" else model.config.model_type
     dcpctl("convert", scratch / "hf", scratch / "back", "--map", f"{family}.torchtitan", "--world-size", "3")
     check(facts(dcp_state(scratch / "back")) == facts(trained), f"{name}: what the trainer loads")
+    if name != "kimi_k25":  # not of its class
+        without_biases(name, scratch / "ckpt", model, scratch)
 
 
 def published_of(name, trained, more, scratch):
@@ -350,6 +369,7 @@ def from_megatron(name, scratch):
         choice = ["--set", f"layers={layers}"] if len(MEGATRON[name]) > 1 or layers == "numbered" and "deepseek" not in name else []
         dcpctl("convert", scratch / "hf", back, "--map", f"{model.config.model_type}.megatron", "--set", "pad=16", "--world-size", "3", *choice)
         check(facts(dcp_state(back)) == facts(trained), f"{name}, {layers}: what the trainer loads")
+        without_biases(f"{name}, {layers}", scratch / layers, model, scratch)
 
 
 cases = [(from_memory, n) for n in IN_MEMORY] if WHAT == "transformers" else [(from_adapter, n) for n in ADAPTERS]
