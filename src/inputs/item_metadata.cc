@@ -92,7 +92,8 @@ class GroupReader {
         if (layout.placements[k].kind != Placement::Kind::kReplicate && layout.placements[k].dim == layout.placements[n].dim)
           later *= mesh[k];
       if (factors[n] != later)
-        bad("split_factor " + std::to_string(factors[n]), std::to_string(later) + ", the shards that later placements make: with another one it is not known what each rank holds");
+        bad("split_factor " + std::to_string(factors[n]),
+            std::to_string(later) + ", the shards that later placements make: with another one it is not known what each rank holds");
     }
   }
 
