@@ -51,7 +51,7 @@ def cast(source, config, out, short):
 
 def same_dtypes(name, got, wanted):
     """What is called a scale may be that of numbers of one byte, and is not cast."""
-    differ = [k for k in sorted(wanted) if not k.endswith(("_scale", ".scale")) and (k not in got or got[k].dtype != wanted[k].dtype)]
+    differ = [k for k in sorted(wanted) if not k.endswith(("_scale", "_scale_2")) and (k not in got or got[k].dtype != wanted[k].dtype)]
     differ += [k for k in sorted(wanted) if wanted[k].dtype == torch.float32 and (k not in got or got[k].dtype != torch.float32) and k not in differ]
     check(not differ, f"{name}: {len(differ)} of {len(wanted)}, such as {[(k, got[k].dtype if k in got else None) for k in differ[:4]]}")
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from case import check, finish
-from tiny_models import class_for, configured, families_of, held, torch, transformers
+from tiny_models import auto, configured, families_of, held, torch, transformers
 
 WHAT, FILE = sys.argv[2], Path(sys.argv[3])
 HEAD = """// What transformers 5.24 keeps in float32 of families without a map of their own: made by tests/torch/kept_lists.py.
@@ -42,6 +42,10 @@ def models():
             if isinstance(one, type) and issubclass(one, transformers.PreTrainedModel) and one.__module__ == name:
                 found[getattr(getattr(one, "config_class", None), "model_type", "")].append(one)
     found.pop("", None)
+    for names in (auto.MODEL_MAPPING_NAMES, auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
+        for model_type, one in names.items():  # of another type's classes
+            if model_type not in found and isinstance(one, str):
+                found[model_type] = [c for c in [getattr(transformers, one, None)] if isinstance(c, type) and issubclass(c, transformers.PreTrainedModel)]
     return found
 
 
