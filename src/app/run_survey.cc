@@ -418,15 +418,13 @@ RunSurvey survey_run(const SurveyRequest& request, World& world) {
   return survey;
 }
 
-FilesOfSteps::FilesOfSteps(const std::vector<StepFacts>& steps) {
-  for (size_t s = 0; s < steps.size(); ++s) {
-    steps_of_[{steps[s].id.device, steps[s].id.inode}].push_back(s);
-    for (const FileId& id : steps[s].inside) steps_of_[{id.device, id.inode}].push_back(s);
-  }
-}
-
 const std::vector<size_t>& FilesOfSteps::of(const FileId& id) const {
   static const std::vector<size_t> none;
+  if (steps_of_.empty())
+    for (size_t s = 0; s < steps_.size(); ++s) {
+      steps_of_[{steps_[s].id.device, steps_[s].id.inode}].push_back(s);
+      for (const FileId& inside : steps_[s].inside) steps_of_[{inside.device, inside.inode}].push_back(s);
+    }
   const auto steps = steps_of_.find({id.device, id.inode});
   return steps == steps_of_.end() ? none : steps->second;
 }

@@ -56,14 +56,15 @@ struct StepFacts {
   std::string not_alone;                // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
 };
 
-// In which steps a file or a folder lies.
+// In which steps a file or a folder lies. Only links ask: the files of a run, which may be a million, are gone through once one does.
 class FilesOfSteps {
  public:
-  explicit FilesOfSteps(const std::vector<StepFacts>& steps);
+  explicit FilesOfSteps(const std::vector<StepFacts>& steps) : steps_(steps) {}
   const std::vector<size_t>& of(const FileId& id) const;
 
  private:
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<size_t>> steps_of_;  // device, inode: a file may have names in several
+  const std::vector<StepFacts>& steps_;
+  mutable std::map<std::pair<uint64_t, uint64_t>, std::vector<size_t>> steps_of_;  // device, inode: a file may have names in several
 };
 
 // What every command calls it: "complete", "unfinished" (its save did not end), "damaged", "cannot be read".
